@@ -138,6 +138,7 @@ impl Session {
 }
 
 /// Open and remembered sessions.
+#[derive(Default)]
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
@@ -163,21 +164,7 @@ pub struct Sessions {
 impl Sessions {
     /// Returns an empty set of sessions.
     pub fn new(settings: SessionsSettings, now_ms: u64) -> Self {
-        Self {
-            settings,
-            by_key: HashMap::new(),
-            by_trace: HashMap::new(),
-            shares: Shares::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            wheel: Wheel::new(now_ms),
-            fired: VecDeque::new(),
-            started_count: 0,
-            open_count: 0,
-            bytes: 0,
-            evicted: (0, 0),
-            counts: SessionCounts::default(),
-        }
+        Self { settings, wheel: Wheel::new(now_ms), ..Self::default() }
     }
 
     /// Removes all sessions. Numbers continue, so that judgements of removed sessions never apply

@@ -84,6 +84,7 @@ struct TraceSlot {
 }
 
 /// Traces by id, with the timers and queues for their judgement and removal.
+#[derive(Default)]
 pub struct Shard {
     traces: TracesSettings,
     limits: ShardLimits,
@@ -125,7 +126,7 @@ pub struct Shard {
 }
 
 /// One shard's part of the limits.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct ShardLimits {
     trace_count_max: usize,
     judged_count_max: usize,
@@ -177,26 +178,8 @@ impl Shard {
             traces,
             forgotten_traces: ForgottenTraces::new(limits.judged_count_max, limits.bytes_max),
             limits,
-            by_id: HashMap::new(),
-            places: Vec::new(),
-            free: Vec::new(),
             wheel: Wheel::new(now_ms),
-            opened: VecDeque::new(),
-            judged: VecDeque::new(),
-            bytes: 0,
-            resources: HeldResources::default(),
-            shares: Shares::default(),
-            grouped: GroupedIds::default(),
-            remembered_bytes: 0,
-            open_count: 0,
-            open_spans: 0,
-            counts: ShardCounts::default(),
-            touched: Vec::new(),
-            fired: VecDeque::new(),
-            completion_policy: CompletionPolicy::default(),
-            watched: None,
-            restoring: None,
-            ignored: None,
+            ..Self::default()
         }
     }
 

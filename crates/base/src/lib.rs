@@ -9,5 +9,6 @@ pub mod otlp;
 pub mod panics;
 pub mod settings;
 pub mod statistics;
+pub mod tally;
 pub mod value;
 pub mod visible;

@@ -214,6 +214,11 @@ impl Kind {
         let mut made = MADE.lock();
         Arc::clone(made.entry(self.name).or_insert_with(|| Arc::new((self.schema)())))
     }
+
+    /// Returns true if a key is one of its settings.
+    pub fn takes(&self, key: &str) -> bool {
+        self.schema().get("properties").is_some_and(|own| own.get(key).is_some())
+    }
 }
 
 #[cfg(test)]

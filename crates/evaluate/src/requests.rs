@@ -4,12 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::external::answer::{ExternalVerdict, shown};
 use super::external::{ExternalBody, ExternalInquiry};
 use super::inquiry::{Conclusion, Inquiry, JudgePlan};
-use super::shared::digest::first_half;
+use super::shared::digest::of_parts;
 use spanscore_base::model::{
     Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Score, SpanId,
 };
@@ -231,11 +229,7 @@ fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     if id == EvaluationId::default() {
         return id;
     }
-    let mut hash = Sha256::new();
-    hash.update(id.0);
-    hash.update("version");
-    hash.update(version);
-    EvaluationId(first_half(hash))
+    EvaluationId(of_parts(&[&id.0, b"version", version.as_bytes()]))
 }
 
 /// Averages the scores of the calls for a target without an answer; failed without any.

@@ -17,7 +17,7 @@ pub(super) struct TranscriptLines {
 
 impl TranscriptLines {
     /// Reads the lines after the first one.
-    pub(super) fn read<R: BufRead>(first: Vec<u8>, splitter: &mut TextSplitter<R>) -> Self {
+    pub(super) fn read<R: BufRead>(first: &[u8], splitter: &mut TextSplitter<R>) -> Self {
         let mut lines = Self { list: vec![b'['], failed: None };
         lines.list.extend(first);
         loop {

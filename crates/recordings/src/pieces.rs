@@ -13,7 +13,7 @@ use super::lines::TranscriptLines;
 use super::text::{Piece, TextSplitter};
 use super::unreadable;
 use super::{FileError, REQUEST_BYTES_MAX, SNIFF_BYTES, is_text, is_written, signal_of_name};
-use spanscore_base::otlp::{ContentCoding, Signal, json};
+use spanscore_base::otlp::{ContentCoding, Signal};
 
 /// Size of the read buffer, bytes.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -73,16 +73,8 @@ impl FilePiece {
 /// Reads the requests of one JSON text.
 fn read_text(text: &[u8], place: &str) -> Result<Vec<(Signal, Bytes)>, String> {
     let is_list = text.trim_ascii_start().first() == Some(&b'[');
-    let signals = if is_list { Ok(Vec::new()) } else { json::signals(text) };
-    let signals = signals.map_err(|error| error.to_string())?;
-    if signals.is_empty() {
-        return foreign::read(text, place);
-    }
-    let transcode = |signal| {
-        let request = json::transcode(signal, text).map_err(|error| error.to_string())?;
-        Ok((signal, request))
-    };
-    signals.into_iter().map(transcode).collect()
+    let requests = if is_list { Vec::new() } else { foreign::otlp_requests(text)? };
+    if requests.is_empty() { foreign::read(text, place) } else { Ok(requests) }
 }
 
 /// Iterator over the pieces of one input, in order.
@@ -94,10 +86,8 @@ pub struct FilePieces {
 
 /// Unread rest of the input.
 enum PieceInput {
-    /// Text, request by request; the first may be a line of a transcript.
-    Start(TextSplitter<Box<dyn BufRead>>),
-    /// Text, request by request.
-    Text(TextSplitter<Box<dyn BufRead>>),
+    /// Text, request by request; the first, as the flag says, may be a line of a transcript.
+    Text(TextSplitter<Box<dyn BufRead>>, bool),
     /// One binary request.
     Binary(Box<dyn BufRead>),
     /// Binary requests, each after its length.
@@ -158,7 +148,8 @@ fn input(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<PieceInput> {
     if is_text(name, sniffed) {
         let is_whole = transcript::may_begin(&start[..start.len().min(TRANSCRIPT_SNIFF_BYTES)]);
         let splitter = TextSplitter::new(reader, REQUEST_BYTES_MAX);
-        return Ok(PieceInput::Start(if is_whole { splitter.in_whole_texts() } else { splitter }));
+        let splitter = if is_whole { splitter.in_whole_texts() } else { splitter };
+        return Ok(PieceInput::Text(splitter, true));
     }
     if is_written(sniffed) {
         return Ok(PieceInput::Failed(unreadable::text(name).to_owned()));
@@ -178,8 +169,7 @@ impl Iterator for FilePieces {
             PieceInput::Failed(error) => Some(self.failed(None, error)),
             PieceInput::Binary(reader) => self.next_binary(reader),
             PieceInput::Lengths(reader, index) => self.next_behind_length(reader, index),
-            PieceInput::Start(splitter) => self.first_text(splitter),
-            PieceInput::Text(splitter) => self.next_text(splitter),
+            PieceInput::Text(splitter, is_first) => self.next_text(splitter, is_first),
         }
     }
 }
@@ -250,41 +240,28 @@ impl FilePieces {
         }
     }
 
-    /// Returns the first text. A transcript with one message or event per line is returned whole,
-    /// as one list.
-    fn first_text(&mut self, mut splitter: TextSplitter<Box<dyn BufRead>>) -> Option<FilePiece> {
-        let first = match splitter.next_piece() {
-            Ok(Some(Piece { line, text: Ok(text) })) => (line, text),
-            Ok(Some(Piece { line, text: Err(message) })) => {
-                self.input = PieceInput::Text(splitter);
-                return Some(self.failed(Some(line), message));
-            }
-            Ok(None) => return None,
-            Err(error) => return Some(self.failed(Some(splitter.line()), error)),
-        };
-        let (line, text) = first;
-        if !transcript::is_line(&text) {
-            self.input = PieceInput::Text(splitter);
-            return Some(self.piece(Some(line), PieceContent::Text(text)));
-        }
-        let lines = TranscriptLines::read(text, &mut splitter);
-        if let Some((line, message)) = lines.failed {
-            self.input = PieceInput::Failed(format!("line {line}: {message}"));
-        }
-        Some(self.piece(None, PieceContent::Text(lines.list)))
-    }
-
-    fn next_text(&mut self, mut splitter: TextSplitter<Box<dyn BufRead>>) -> Option<FilePiece> {
-        let piece = match splitter.next_piece() {
-            Ok(Some(piece)) => piece,
-            Ok(None) => return None,
+    /// Returns the next text. A transcript with one message or event per line is returned whole, as
+    /// one list.
+    fn next_text(
+        &mut self,
+        mut splitter: TextSplitter<Box<dyn BufRead>>,
+        is_first: bool,
+    ) -> Option<FilePiece> {
+        let Piece { line, text } = match splitter.next_piece() {
+            Ok(piece) => piece?,
             // Reading does not recover, so this is the last item.
             Err(error) => return Some(self.failed(Some(splitter.line()), error)),
         };
-        self.input = PieceInput::Text(splitter);
-        Some(match piece.text {
-            Ok(text) => self.piece(Some(piece.line), PieceContent::Text(text)),
-            Err(message) => self.failed(Some(piece.line), message),
-        })
+        if let (true, Ok(first)) = (is_first, &text)
+            && transcript::is_line(first)
+        {
+            let lines = TranscriptLines::read(first, &mut splitter);
+            if let Some((line, message)) = lines.failed {
+                self.input = PieceInput::Failed(format!("line {line}: {message}"));
+            }
+            return Some(self.piece(None, PieceContent::Text(lines.list)));
+        }
+        self.input = PieceInput::Text(splitter, false);
+        Some(self.piece(Some(line), text.map_or_else(PieceContent::Failed, PieceContent::Text)))
     }
 }

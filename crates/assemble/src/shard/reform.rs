@@ -48,10 +48,6 @@ impl Shard {
 
     /// Enables or disables the record of growing traces.
     pub fn watch_if(&mut self, is_watched: bool) {
-        if !is_watched {
-            self.watched = None;
-        } else if self.watched.is_none() {
-            self.watch_running();
-        }
+        self.watched = is_watched.then(|| self.watched.take().unwrap_or_default());
     }
 }

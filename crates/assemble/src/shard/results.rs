@@ -32,11 +32,7 @@ impl Shard {
 
     /// Enables or disables the record of traces dropped without an agent span.
     pub fn watch_ignored_if(&mut self, is_watched: bool) {
-        if !is_watched {
-            self.ignored = None;
-        } else if self.ignored.is_none() {
-            self.ignored = Some(Vec::new());
-        }
+        self.ignored = is_watched.then(|| self.take_ignored());
     }
 
     /// Returns the traces dropped without an agent span since the last call, with their senders.

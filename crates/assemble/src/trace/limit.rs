@@ -29,7 +29,7 @@ pub(crate) struct LeftOut {
 }
 
 /// Limits of one trace.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct TraceLimits {
     pub(crate) spans_max: usize,
     pub(crate) bytes_max: usize,

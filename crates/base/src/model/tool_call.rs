@@ -89,6 +89,11 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Returns the value as [text](Value::to_text), empty if there is none.
+    pub fn to_text(&self) -> Cow<'_, str> {
+        self.value().map(Value::to_text).unwrap_or_default()
+    }
+
     /// Returns true if none of it is known.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::NotRecorded | Self::Redacted)

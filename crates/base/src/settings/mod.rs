@@ -132,6 +132,24 @@ impl Node {
         self.along([key]).place
     }
 
+    /// Returns an error at an entry, or at the map if it is absent.
+    pub fn fault(&self, key: &str, message: impl Into<String>) -> SettingsError {
+        SettingsError::new(message).at(self.place_of(key))
+    }
+
+    /// Changes the place of the node, and of all keys and nodes below.
+    pub fn change_places(&mut self, change: &impl Fn(Place) -> Place) {
+        self.place = change(self.place);
+        match &mut self.kind {
+            NodeKind::List(items) => items.iter_mut().for_each(|item| item.change_places(change)),
+            NodeKind::Map(entries) => entries.iter_mut().for_each(|(key, node)| {
+                key.place = change(key.place);
+                node.change_places(change);
+            }),
+            NodeKind::Null | NodeKind::Scalar(_) => {}
+        }
+    }
+
     /// Returns the deepest existing node along these keys.
     pub fn along<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> &Self {
         keys.into_iter().try_fold(self, |at, key| at.get(key).ok_or(at)).unwrap_or_else(|at| at)
@@ -214,10 +232,8 @@ impl Node {
             Value::Map(map) => NodeKind::Map(
                 map.iter()
                     .map(|(key, value)| {
-                        (
-                            Key { text: key.to_owned(), place: Place::default() },
-                            Node::from_value(value),
-                        )
+                        let key = Key { text: key.to_owned(), ..Key::default() };
+                        (key, Node::from_value(value))
                     })
                     .collect(),
             ),

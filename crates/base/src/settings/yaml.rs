@@ -278,10 +278,7 @@ impl<'a> YamlReader<'a> {
         };
         if self.expects_key() {
             return match node.kind {
-                NodeKind::Scalar(value) => {
-                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    self.key(text, false, place)
-                }
+                NodeKind::Scalar(value) => self.key(value.to_text().into_owned(), false, place),
                 _ => Err(SettingsError::new("a key must be a word").at(place)),
             };
         }

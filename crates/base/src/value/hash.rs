@@ -8,26 +8,45 @@ impl Value<'_> {
     /// Returns a hash that equal values share, regardless of the order of entries and the form of
     /// numbers; linear in the value.
     pub fn hash_with(&self, build: &impl BuildHasher) -> u64 {
+        self.hash_by(build, &|text| build.hash_one(text))
+    }
+
+    /// Returns such a hash with texts hashed by `text`, which may call more of them equal.
+    pub fn hash_by(&self, build: &impl BuildHasher, text: &impl Fn(&str) -> u64) -> u64 {
         match self {
             Self::Null => 1,
             Self::Bool(value) => 2 + u64::from(*value),
             Self::Number(number) => build.hash_one(nearest_double(number)),
-            Self::String(text) => build.hash_one(&**text),
-            Self::List(list) => list.iter().fold(4, |sum, item| mix(sum, item.hash_with(build))),
-            Self::Map(map) => map.iter().fold(5, |sum: u64, (key, value)| {
-                sum.wrapping_add(mix(build.hash_one(key), value.hash_with(build)))
-            }),
+            Self::String(own) => text(own),
+            Self::List(list) => list.iter().fold(4, |sum, it| mix(sum, it.hash_by(build, text))),
+            Self::Map(map) => hash_entries(map.iter(), build, text),
         }
     }
 }
 
-/// Returns the bits of the nearest double, the same for all equal numbers.
-fn nearest_double(number: &Number) -> u64 {
-    let double = number.as_f64();
-    if double == 0.0 { 0 } else { double.to_bits() }
+/// Sums the hashes of entries, since their order does not count.
+pub fn hash_entries<'v, 'a: 'v>(
+    entries: impl Iterator<Item = (&'v str, &'v Value<'a>)>,
+    build: &impl BuildHasher,
+    text: &impl Fn(&str) -> u64,
+) -> u64 {
+    entries.fold(5, |sum: u64, (key, value)| {
+        sum.wrapping_add(mix(build.hash_one(key), value.hash_by(build, text)))
+    })
 }
 
-fn mix(sum: u64, part: u64) -> u64 {
+/// Returns the bits of the nearest double, the same for all equal numbers and for all that are
+/// none.
+fn nearest_double(number: &Number) -> u64 {
+    match number.as_f64() {
+        0.0 => 0,
+        double if double.is_nan() => u64::MAX,
+        double => double.to_bits(),
+    }
+}
+
+/// Mixes the hash of a part into that of the parts before it.
+pub fn mix(sum: u64, part: u64) -> u64 {
     (sum.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

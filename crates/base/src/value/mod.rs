@@ -16,6 +16,7 @@ use std::fmt;
 
 pub use by_key::ByKey;
 pub use deserialize::read_scalar;
+pub use hash::{hash_entries, mix};
 pub use number::Number;
 
 /// Largest object that is scanned; larger ones are indexed.
@@ -179,6 +180,25 @@ impl<'a> Value<'a> {
         match self {
             Self::Bool(value) => Some(*value),
             _ => None,
+        }
+    }
+
+    /// Returns the entries of an object, none of another value.
+    pub fn entries(&self) -> &Map<'a> {
+        static NONE: Map<'static> = Map(Vec::new());
+        self.as_map().unwrap_or(&NONE)
+    }
+
+    /// Returns the entries of arguments: `null` is an object without any.
+    pub fn as_arguments(&self) -> Option<&Map<'a>> {
+        if self.is_null() { Some(self.entries()) } else { self.as_map() }
+    }
+
+    /// Returns a text itself, and the compact JSON of another value.
+    pub fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::String(text) => Cow::Borrowed(text),
+            other => Cow::Owned(other.to_string()),
         }
     }
 

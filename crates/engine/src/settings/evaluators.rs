@@ -223,9 +223,7 @@ pub fn own_settings(config: &Node, name: &str) -> Option<Value<'static>> {
 /// for each.
 fn no_calls(kind: &Kind) -> SettingsError {
     let message = format!("`{}` does not judge calls with these settings", kind.name);
-    let schema = kind.schema();
-    let own = schema.get("properties").and_then(|properties| properties.as_object());
-    let help = if own.is_some_and(|own| own.contains_key("target")) {
+    let help = if kind.takes("target") {
         "`level: call` goes with `target: tool_arguments` or `target: tool_results`"
     } else {
         "leave `level` out, or say `trace` or `session`"
@@ -287,9 +285,8 @@ fn info(
 /// have none, so that it is part of the identity.
 fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
     const KEY: &str = "failures";
-    let schema = kind.schema();
-    let asks = schema.get("properties").is_some_and(|own| own.get(KEY).is_some());
-    if let (true, Some(failures), NodeKind::Map(entries)) = (asks, failures, &mut own.kind)
+    if let (true, Some(failures), NodeKind::Map(entries)) =
+        (kind.takes(KEY), failures, &mut own.kind)
         && !entries.iter().any(|(key, _)| key.text == KEY)
     {
         entries.push((Key { text: KEY.to_owned(), place: failures.place }, failures.clone()));
@@ -332,9 +329,7 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
 /// Returns true if a word is a setting of the evaluator under a key.
 fn is_setting_of(word: &str, key: &Key) -> bool {
     let Ok(kind) = kind_of(key) else { return false };
-    let schema = kind.schema();
-    shared_keys().contains(&word)
-        || schema.get("properties").is_some_and(|properties| properties.get(word).is_some())
+    shared_keys().contains(&word) || kind.takes(word)
 }
 
 /// Returns the error of a file that is a single UiPath definition instead of a config; `None` for
@@ -454,22 +449,19 @@ fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError
         let able = KINDS.iter().filter(|kind| kind.early).map(|kind| kind.name);
         let able = able.collect::<Vec<_>>().join(", ");
         let message = format!("`{}` knows nothing before the end of a trace", kind.name);
-        return Err(SettingsError::new(message)
-            .with_help(format!("`early` goes with {able}"))
-            .at(node.place_of("early")));
+        return Err(node.fault("early", message).with_help(format!("`early` goes with {able}")));
     }
     if settings.early && settings.level != LevelSetting::Trace {
         let message = "`early` goes only with `level: trace`";
-        return Err(SettingsError::new(message).at(node.place_of("early")));
+        return Err(node.fault("early", message));
     }
     let fraction = |key: &str, value: f64| {
         if (0.0..=1.0).contains(&value) {
             Ok(())
         } else {
-            let error = SettingsError::new(format!("`{key}` is {value}, outside 0 to 1"));
+            let error = node.fault(key, format!("`{key}` is {value}, outside 0 to 1"));
             let help = format!("write {} for {value}%", value / 100.0);
-            Err(if (2.0..=100.0).contains(&value) { error.with_help(help) } else { error }
-                .at(node.place_of(key)))
+            Err(if (2.0..=100.0).contains(&value) { error.with_help(help) } else { error })
         }
     };
     fraction("sample", settings.sample)?;

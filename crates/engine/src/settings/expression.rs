@@ -82,7 +82,7 @@ pub(super) fn compile(
             None => return Some(when),
             Some(mistake) => mistake,
         },
-        Err(error) => describe(error, setting, text),
+        Err(error) => describe(&error, setting, text),
     };
     let number = |value: usize| u32::try_from(value).unwrap_or(0);
     let (line, column) = told.at;
@@ -157,57 +157,51 @@ struct ExpressionMistake {
     at: (usize, usize),
 }
 
-fn describe(error: WhenError, setting: &str, text: &str) -> ExpressionMistake {
-    match error {
-        WhenError::NoTruthValue { what } => ExpressionMistake {
-            message: format!("`{setting}` gives {what}, neither true nor false"),
-            help: Some(
-                "compare it, such as `service_name == \"shop\"`, or ask `size(...) > 0`".into(),
-            ),
-            at: (0, 0),
-        },
+fn describe(error: &WhenError, setting: &str, text: &str) -> ExpressionMistake {
+    let (message, help, word): (String, String, &str) = match error {
         WhenError::Syntax { line, column, message } => {
-            syntax(&message, (line - 1, column - 1), setting, text)
+            return syntax(message, (line - 1, column - 1), setting, text);
         }
-        WhenError::PatternOfData => ExpressionMistake {
-            message: format!("`matches` in `{setting}` takes a pattern written as a text"),
-            help: Some(
-                "a pattern made of data would be compiled for each trace; compare with `==`, \
-                 `contains` or `in`"
-                    .into(),
-            ),
-            at: find_word(text, "matches"),
-        },
+        WhenError::NoTruthValue { what } => (
+            format!("`{setting}` gives {what}, neither true nor false"),
+            "compare it, such as `service_name == \"shop\"`, or ask `size(...) > 0`".to_owned(),
+            "",
+        ),
+        WhenError::PatternOfData => (
+            format!("`matches` in `{setting}` takes a pattern written as a text"),
+            "a pattern made of data would be compiled for each trace; compare with `==`, \
+             `contains` or `in`"
+                .to_owned(),
+            "matches",
+        ),
         WhenError::Pattern { message } => {
             let why = message.lines().last().unwrap_or_default();
             let message = format!("`matches` in `{setting}` takes a pattern: {why}");
-            ExpressionMistake { message, help: None, at: find_word(text, "matches") }
+            return ExpressionMistake { message, help: None, at: find_word(text, "matches") };
         }
-        WhenError::NoAttribute => ExpressionMistake {
-            message: format!("`json` in `{setting}` takes an attribute by its name"),
-            help: Some("such as `json(attributes[\"metadata\"]).case`".into()),
-            at: find_word(text, "json"),
-        },
-        WhenError::OtherThanText { name } => ExpressionMistake {
-            message: format!("`{name}` in `{setting}` is a text, compared with something else"),
-            help: Some(format!("write a text in quotes: `{name} == \"...\"`")),
-            at: find_word(text, &name),
-        },
+        WhenError::NoAttribute => (
+            format!("`json` in `{setting}` takes an attribute by its name"),
+            "such as `json(attributes[\"metadata\"]).case`".to_owned(),
+            "json",
+        ),
+        WhenError::OtherThanText { name } => (
+            format!("`{name}` in `{setting}` is a text, compared with something else"),
+            format!("write a text in quotes: `{name} == \"...\"`"),
+            name.as_str(),
+        ),
         WhenError::UnknownFunction { name } => {
-            let here = ELSEWHERE.iter().find(|(words, _)| words.contains(&&*name));
+            let here = ELSEWHERE.iter().find(|(words, _)| words.contains(&name.as_str()));
             let help = match here {
                 Some((_, here)) => format!("write {here}"),
-                None => meant_or_known(&name, FUNCTIONS),
+                None => meant_or_known(name, FUNCTIONS),
             };
-            let message = format!("unknown function `{name}` in `{setting}`");
-            ExpressionMistake { message, help: Some(help), at: find_word(text, &name) }
+            (format!("unknown function `{name}` in `{setting}`"), help, name)
         }
         WhenError::UnknownName { name } => {
-            let message = format!("unknown name `{name}` in `{setting}`");
-            let help = Some(remedy_of_name(text, &name));
-            ExpressionMistake { message, help, at: find_word(text, &name) }
+            (format!("unknown name `{name}` in `{setting}`"), remedy_of_name(text, name), name)
         }
-    }
+    };
+    ExpressionMistake { message, help: Some(help), at: find_word(text, word) }
 }
 
 /// Returns the remedy for an unknown name: another one, or a text in quotes.

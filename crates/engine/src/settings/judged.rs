@@ -22,12 +22,7 @@ pub(super) fn asks(kind: &Kind, own: &Node) -> bool {
 }
 
 fn asks_judge(kind: &Kind, own: &Node) -> bool {
-    own.get("judge").is_some_and(|judge| judge.to_value().as_str().is_some()) && takes_judge(kind)
-}
-
-fn takes_judge(kind: &Kind) -> bool {
-    let schema = kind.schema();
-    schema.get("properties").is_some_and(|own| own.get("judge").is_some())
+    own.get("judge").is_some_and(|judge| judge.to_value().as_str().is_some()) && kind.takes("judge")
 }
 
 /// Returns the errors in an evaluator's settings about its judge.

@@ -172,7 +172,7 @@ fn read_set(
     .map_err(|errors| {
         errors.into_iter().map(|error| shift_error(error, shift)).collect::<Vec<_>>()
     })?;
-    shift_node(&mut node, shift);
+    node.change_places(&|place| shifted(place, shift));
     let mut end = u32::try_from(path.chars().count()).unwrap_or(0) + 1;
     for key in path.rsplit('.') {
         let column = end.saturating_sub(u32::try_from(key.chars().count()).unwrap_or(0));
@@ -194,18 +194,6 @@ fn shifted(place: Place, shift: u32) -> Place {
 fn shift_error(mut error: SettingsError, shift: u32) -> SettingsError {
     error.place = error.place.map(|place| shifted(place, shift));
     error
-}
-
-fn shift_node(node: &mut Node, shift: u32) {
-    node.place = shifted(node.place, shift);
-    match &mut node.kind {
-        NodeKind::List(items) => items.iter_mut().for_each(|item| shift_node(item, shift)),
-        NodeKind::Map(entries) => entries.iter_mut().for_each(|(key, node)| {
-            key.place = shifted(key.place, shift);
-            shift_node(node, shift);
-        }),
-        _ => {}
-    }
 }
 
 /// Merges maps entry by entry down to this many levels; otherwise the new value wins.

@@ -151,6 +151,19 @@ fn take_each_round(it: &mut ComprehensionExpr, steps: usize) {
 }
 
 /// Returns the children of a node.
+pub(super) fn parts(expression: &Expr) -> Vec<&IdedExpr> {
+    match expression {
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Comprehension(it) => {
+            vec![&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Select(select) => vec![&*select.operand],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the children of a node, to be changed.
 pub(super) fn parts_of(expression: &mut Expr) -> Vec<&mut IdedExpr> {
     match expression {
         Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),

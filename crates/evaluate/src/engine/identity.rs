@@ -6,7 +6,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::shared::digest::first_half;
+use crate::shared::digest::{first_half, of_parts};
 use spanscore_base::model::{
     Completion, EvaluationId, EvaluatorInfo, Level, SessionKey, SpanId, Target, ToolCall,
 };
@@ -15,21 +15,13 @@ use spanscore_base::value::Value;
 /// Returns the digest of an evaluator's full name, level and settings in any order. It excludes the
 /// threshold and the selection of traces, which change no score.
 pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
-    let mut hash = Sha256::new();
-    hash.update(name);
-    hash.update([0]);
-    hash.update(level.as_str());
-    hash.update([0]);
-    hash.update(settings.in_key_order().to_string());
-    first_half(hash)
+    let settings = settings.in_key_order().to_string();
+    of_parts(&[name.as_bytes(), &[0], level.as_str().as_bytes(), &[0], settings.as_bytes()])
 }
 
 /// Returns the digest of an evaluator and criteria outside of its settings.
 pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 16] {
-    let mut hash = Sha256::new();
-    hash.update(evaluator);
-    hash.update(criteria.in_key_order().to_string());
-    first_half(hash)
+    of_parts(&[&evaluator, criteria.in_key_order().to_string().as_bytes()])
 }
 
 /// Judged target, as hashed into an id.

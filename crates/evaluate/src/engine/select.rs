@@ -217,24 +217,11 @@ impl When {
 /// Collects the variables declared by `exists`, `all`, `map` and `filter`: the `t` of
 /// `tool_names.exists(t, t == "x")`.
 fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
-    match &expression.expr {
-        Expr::Call(call) => {
-            call.target.iter().for_each(|target| macro_variables(target, names));
-            call.args.iter().for_each(|argument| macro_variables(argument, names));
-        }
-        Expr::Comprehension(inner) => {
-            names.push(&inner.iter_var);
-            names.extend(inner.iter_var2.as_deref());
-            let parts = [
-                &inner.iter_range, &inner.accu_init, &inner.loop_cond, &inner.loop_step,
-                &inner.result,
-            ];
-            parts.into_iter().for_each(|part| macro_variables(part, names));
-        }
-        Expr::List(list) => list.elements.iter().for_each(|item| macro_variables(item, names)),
-        Expr::Select(select) => macro_variables(&select.operand, names),
-        _ => {}
+    if let Expr::Comprehension(inner) = &expression.expr {
+        names.push(&inner.iter_var);
+        names.extend(inner.iter_var2.as_deref());
     }
+    counted::parts(&expression.expr).into_iter().for_each(|part| macro_variables(part, names));
 }
 
 /// Variables of one trajectory, each built on its first read.
@@ -265,7 +252,7 @@ impl<'a> Scope<'a> {
     /// Prepares the variables of a trajectory; those in [`Reads`] stay empty unless requested.
     pub fn new(trajectory: &'a Trajectory<'_>, reads: Reads) -> Self {
         let text = |is_read: bool, content: &'a Content<'_>| {
-            if is_read { text_of(content) } else { Cow::Borrowed("") }
+            if is_read { content.to_text() } else { Cow::Borrowed("") }
         };
         let names = trajectory.tool_calls.iter().map(|call| &*call.name);
         Self {
@@ -378,16 +365,6 @@ impl<'a> Scope<'a> {
         let size = value.map_or(0, |value| bytes(&(place.key, value)));
         self.take(size / parsed::BYTES_PER_STEP)?;
         Some(self.parsed.get_or_make(variable, place.key, value))
-    }
-}
-
-/// Returns a recorded content as text: a string itself, or another value's JSON; empty if not
-/// recorded.
-pub(super) fn text_of<'v>(content: &'v Content<'_>) -> Cow<'v, str> {
-    match content.value() {
-        None => Cow::Borrowed(""),
-        Some(Value::String(text)) => Cow::Borrowed(text),
-        Some(other) => Cow::Owned(other.to_string()),
     }
 }
 

@@ -143,11 +143,7 @@ fn each_entry(maps: &mut [Value<'static>], mut visit: impl FnMut(&str, &mut Valu
 
 /// Returns a content as a text, `None` if absent.
 fn text(value: &Value<'_>) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.to_string()),
-        other => Some(other.to_string()),
-    }
+    (!value.is_null()).then(|| value.to_text().into_owned())
 }
 
 fn invocations(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {

@@ -21,7 +21,7 @@ use crate::inquiry::{
     Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
 };
 use crate::shared::report;
-use spanscore_base::model::{Explanation, Label, Outcome, Reason, Score, Want};
+use spanscore_base::model::{Explanation, Label, Outcome, Reason, Want};
 use spanscore_base::value::{Map, Value};
 use spanscore_detect::redactor::RedactionGaps;
 
@@ -175,15 +175,9 @@ impl AskedQuestion {
             .iter()
             .zip(answered)
             .find(|(item, answered)| item.veto && answered.answer == JudgeAnswer::No);
-        let explanation = if self.want.explanation {
-            self.explain(value, answered, facts)
-        } else {
-            Explanation::default()
-        };
-        let details =
-            if self.want.details { Value::Map(self.details(answered, facts)) } else { Value::Null };
-        let label = vetoed.map(|_| Label::Fail);
-        Outcome::Scored(Score { value, explanation, details, label })
+        let explain = || self.explain(value, answered, facts);
+        let details = || self.details(answered, facts);
+        report::labelled(vetoed.map(|_| Label::Fail), value, self.want, explain, details)
     }
 
     fn explain(&self, value: f64, answered: &[Answered], facts: &VoteFacts) -> Explanation {

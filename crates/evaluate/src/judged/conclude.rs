@@ -4,6 +4,7 @@ use super::question::{QuestionItem, Scoring, TopicMode};
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
 use crate::shared::report::total;
 use spanscore_base::model::{Outcome, Reason};
+use spanscore_base::tally;
 
 /// Answer to one statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,17 +42,10 @@ pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answ
 
 /// Returns the most frequent answer and its share; a tie is unclear.
 fn majority(votes: impl Iterator<Item = JudgeAnswer>) -> (JudgeAnswer, f64) {
-    const ALL: [JudgeAnswer; 4] =
-        [JudgeAnswer::Yes, JudgeAnswer::No, JudgeAnswer::Unclear, JudgeAnswer::NotApplicable];
-    let mut counts = [0_usize; 4];
-    for vote in votes {
-        for (count, answer) in counts.iter_mut().zip(ALL) {
-            *count += usize::from(answer == vote);
-        }
-    }
-    let most = counts.iter().copied().max().unwrap_or(0);
-    let share = most as f64 / counts.iter().sum::<usize>().max(1) as f64;
-    let mut winners = ALL.into_iter().zip(counts).filter(|(_, count)| *count == most);
+    let counts = tally::tally(votes);
+    let most = counts.values().copied().max().unwrap_or(0);
+    let share = most as f64 / counts.values().sum::<usize>().max(1) as f64;
+    let mut winners = counts.into_iter().filter(|(_, count)| *count == most);
     match (winners.next(), winners.next()) {
         (Some((answer, _)), None) => (answer, share),
         _ => (JudgeAnswer::Unclear, share),

@@ -8,23 +8,10 @@ use spanscore_base::value::{Number, Value};
 /// Shortest searched value, characters: shorter ones occur anywhere.
 pub(super) const CHARS_MIN: usize = 3;
 
-/// Builds a lookup table of ASCII characters, which is several times faster than a search.
-const fn ascii_set(characters: &str) -> [bool; 128] {
-    let bytes = characters.as_bytes();
-    let mut set = [false; 128];
-    let mut at = 0;
-    while at < bytes.len() {
-        set[bytes[at] as usize] = true;
-        at += 1;
-    }
-    set
-}
-
-/// ASCII characters between tokens.
-const BETWEEN_TOKENS: [bool; 128] = ascii_set("\t\n\u{b}\u{c}\r \"'`()[]{}<>,;|!?=*");
-
 fn is_between_tokens(c: char) -> bool {
-    BETWEEN_TOKENS.get(c as usize).copied().unwrap_or_else(|| c.is_whitespace())
+    let is_sign =
+        matches!(c, '!'..='"' | '\''..='*' | ',' | ';'..='?' | '[' | ']' | '`' | '{'..='}');
+    is_sign || c.is_whitespace()
 }
 
 /// Normalizes a text: NFKC, in lower case.

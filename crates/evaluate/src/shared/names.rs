@@ -29,6 +29,11 @@ impl<T> NameMap<T> {
         self.places.get(name).and_then(|place| self.entries.get(*place)).map(|(_, value)| value)
     }
 
+    /// Returns the names and values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.entries.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// Returns the value of a name, inserted with `make` if absent.
     pub(crate) fn get_or_insert_with(&mut self, name: &str, make: impl FnOnce() -> T) -> &mut T {
         let next = self.entries.len();

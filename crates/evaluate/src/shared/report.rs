@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use spanscore_base::model::{Explanation, Outcome, Reason, Score, Want};
+use spanscore_base::model::{Explanation, Label, Outcome, Reason, Score, Want};
+use spanscore_base::tally::{distinct, tally};
 use spanscore_base::value::{Map, Value};
 
 /// Limit on the names in an explanation, before the number of others.
@@ -16,11 +17,22 @@ pub fn scored<E: Into<Explanation>>(
     explanation: impl FnOnce() -> E,
     details: impl FnOnce() -> Map<'static>,
 ) -> Outcome {
+    labelled(None, value, want, explanation, details)
+}
+
+/// Returns a score, with a label in place of that by the threshold if given.
+pub fn labelled<E: Into<Explanation>>(
+    label: Option<Label>,
+    value: f64,
+    want: Want,
+    explanation: impl FnOnce() -> E,
+    details: impl FnOnce() -> Map<'static>,
+) -> Outcome {
     Outcome::Scored(Score {
         value,
         explanation: if want.explanation { explanation().into() } else { Explanation::default() },
         details: if want.details { Value::Map(details()) } else { Value::Null },
-        label: None,
+        label,
     })
 }
 
@@ -60,45 +72,34 @@ pub fn f1(shared: usize, actual: usize, expected: usize) -> f64 {
     }
 }
 
+/// Returns the first `most` names for a sentence, and the number of others.
+pub fn first_names<N: ToString>(all: impl IntoIterator<Item = N>, most: usize) -> (String, usize) {
+    let mut all = all.into_iter();
+    let first: Vec<String> = all.by_ref().take(most).map(|name| name.to_string()).collect();
+    (first.join(", "), all.count())
+}
+
+/// Lists the first `most` names for a sentence, then the number of others.
+pub fn some_names<N: ToString>(all: impl IntoIterator<Item = N>, most: usize) -> String {
+    match first_names(all, most) {
+        (first, 0) => first,
+        (first, more) => format!("{first} and {more} more"),
+    }
+}
+
 /// Lists the first few names for a sentence, then the number of others.
-pub fn names<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
-    let mut out = String::new();
-    let mut count = 0;
-    for name in all {
-        count += 1;
-        if count <= NAMES_MAX {
-            if count > 1 {
-                out.push_str(", ");
-            }
-            out.push_str(name);
-        }
-    }
-    if count > NAMES_MAX {
-        // Writing to a string cannot fail.
-        let _ = write!(out, " and {} more", count - NAMES_MAX);
-    }
-    out
+pub fn names<N: ToString>(all: impl IntoIterator<Item = N>) -> String {
+    some_names(all, NAMES_MAX)
 }
 
 /// Lists distinct names for a sentence, with their number if above one.
 pub fn names_with_counts<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
-    let mut counts: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
-    let mut order = Vec::new();
-    for name in all {
-        let count = counts.entry(name).or_default();
-        *count += 1;
-        if *count == 1 {
-            order.push(name);
-        }
-    }
-    let shown = |name: &&str| match counts.get(name) {
-        Some(count) if *count > 1 => format!("{name} ({count} times)"),
-        _ => (*name).to_owned(),
-    };
-    let first: Vec<String> = order.iter().take(NAMES_MAX).map(shown).collect();
-    let more = order.len().saturating_sub(NAMES_MAX);
-    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    first.join(", ") + &and_more
+    let all: Vec<&str> = all.into_iter().collect();
+    let counts = tally(&all);
+    names(distinct(all.iter().copied()).into_iter().map(|name| match counts[&name] {
+        1 => name.to_owned(),
+        count => format!("{name} ({count} times)"),
+    }))
 }
 
 /// Limit on the items described by [`few`].

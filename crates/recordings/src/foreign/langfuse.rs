@@ -4,14 +4,13 @@
 
 use serde_json::Value as Json;
 
-use super::span::{ForeignAttributes, ForeignSpan, text, time};
+use super::span::{ForeignSpan, as_text, items, text, time};
 
 /// Reads the spans of a trace whose observations are in it or beside it.
 pub(super) fn spans_of_trace(value: &Json) -> Vec<ForeignSpan> {
     let trace = value.get("trace").filter(|it| it.is_object()).unwrap_or(value);
-    let observations = value.get("observations").and_then(Json::as_array);
-    let all = observations.into_iter().flatten();
-    all.filter_map(|observation| span(observation, Some(trace))).collect()
+    let observations = items(value, "observations").iter();
+    observations.filter_map(|observation| span(observation, Some(trace))).collect()
 }
 
 /// Reads the span of one observation; `trace` holds its trace's fields, if known.
@@ -52,9 +51,8 @@ pub(super) fn span(observation: &Json, trace: Option<&Json>) -> Option<ForeignSp
         status: if level == "ERROR" { 2 } else { 0 },
         status_message: text(observation, "statusMessage").unwrap_or_default(),
         attributes,
-        events: Vec::new(),
-        resource: ForeignAttributes::new(),
         scope: "langfuse-sdk".to_owned(),
+        ..ForeignSpan::default()
     })
 }
 
@@ -68,11 +66,3 @@ const FIELDS: [(&str, &str); 7] = [
     ("langfuse.observation.usage_details", "usageDetails"),
     ("langfuse.observation.cost_details", "costDetails"),
 ];
-
-/// Returns a value as the SDK writes it: texts unchanged and everything else as JSON.
-fn as_text(value: &Json) -> Json {
-    match value {
-        Json::String(_) => value.clone(),
-        other => Json::String(other.to_string()),
-    }
-}

@@ -72,15 +72,13 @@ impl Import<'_> {
         };
         let has = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
         if ["resourceSpans", "resourceLogs", "resourceMetrics"].into_iter().any(has) {
-            let text = tempo::plain(Json::Object(map)).to_string();
-            return add_request(text.as_bytes(), &mut self.requests);
+            return self.take_otlp(&tempo::plain(Json::Object(map)));
         }
         if has("evaluation_id") && has("evaluator") {
             return Err(SCORES.to_owned());
         }
         if has("batches") {
-            let text = tempo::request(Json::Object(map)).to_string();
-            return add_request(text.as_bytes(), &mut self.requests);
+            return self.take_otlp(&tempo::request(Json::Object(map)));
         }
         if has("spans") && has("processes") {
             self.spans.extend(jaeger::spans(&Json::Object(map)));
@@ -91,6 +89,11 @@ impl Import<'_> {
             return Ok(());
         }
         self.take_other(map, depth)
+    }
+
+    fn take_otlp(&mut self, request: &Json) -> Result<(), String> {
+        self.requests.extend(otlp_requests(request.to_string().as_bytes())?);
+        Ok(())
     }
 
     fn take_list(&mut self, items: Vec<Json>, depth: usize) -> Result<(), String> {
@@ -127,12 +130,14 @@ impl Import<'_> {
     }
 }
 
-fn add_request(text: &[u8], requests: &mut Requests) -> Result<(), String> {
-    for signal in json::signals(text).map_err(|error| error.to_string())? {
+/// Reads the requests of OTLP/JSON, one for each of its signals.
+pub(super) fn otlp_requests(text: &[u8]) -> Result<Requests, String> {
+    let signals = json::signals(text).map_err(|error| error.to_string())?;
+    let request = |signal| {
         let request = json::transcode(signal, text).map_err(|error| error.to_string())?;
-        requests.push((signal, request));
-    }
-    Ok(())
+        Ok((signal, request))
+    };
+    signals.into_iter().map(request).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::span::{ForeignAttributes, ForeignSpan, text, time};
+use super::span::{ForeignAttributes, ForeignSpan, items, text, time};
 
 /// Limit on nested attributes.
 const DEPTH_MAX: usize = 32;
@@ -20,7 +20,6 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
     if let Some(kind) = text(value, "span_kind").filter(|_| !has_kind) {
         attributes.push((KIND.to_owned(), Json::String(kind)));
     }
-    let events = value.get("events").and_then(Json::as_array);
     Some(ForeignSpan {
         trace_id,
         span_id,
@@ -35,10 +34,10 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
         },
         status_message: text(value, "status_message").unwrap_or_default(),
         attributes,
-        events: events.into_iter().flatten().map(event).collect(),
-        resource: ForeignAttributes::new(),
+        events: items(value, "events").iter().map(event).collect(),
         // The attributes are OpenInference's, whoever wrote them.
         scope: "openinference.instrumentation".to_owned(),
+        ..ForeignSpan::default()
     })
 }
 

@@ -83,20 +83,29 @@ fn otlp(span: ForeignSpan) -> Span {
 /// omits them, else by a hash.
 fn id(text: &str, len: usize) -> Vec<u8> {
     let digits: String = text.chars().filter(|char| *char != '-').collect();
-    let is_hex = !digits.is_empty()
-        && digits.len() <= 2 * len
-        && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex {
-        return Sha256::digest(text.as_bytes())[..len].to_vec();
+    let is_hex = digits.len() <= 2 * len && !digits.starts_with('+');
+    match u128::from_str_radix(&digits, 16) {
+        Ok(id) if is_hex => id.to_be_bytes()[size_of::<u128>() - len..].to_vec(),
+        _ => Sha256::digest(text.as_bytes())[..len].to_vec(),
     }
-    let digits = format!("{digits:0>width$}", width = 2 * len);
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap_or_default();
-    (0..2 * len).step_by(2).map(byte).collect()
 }
 
 fn key_values(attributes: ForeignAttributes) -> Vec<KeyValue> {
     let entry = |(key, value)| KeyValue { key, value: any_value(value), ..KeyValue::default() };
     attributes.into_iter().map(entry).collect()
+}
+
+/// Returns a value as text: a text unchanged, anything else as JSON.
+pub(super) fn as_text(value: &Json) -> Json {
+    match value {
+        Json::String(_) => value.clone(),
+        other => Json::String(other.to_string()),
+    }
+}
+
+/// Returns the items of a list by its key; none of anything else.
+pub(super) fn items<'j>(value: &'j Json, key: &str) -> &'j [Json] {
+    value.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Converts a value; maps become JSON text, as instrumentations write them.

@@ -17,4 +17,4 @@ pub mod skip;
 mod write;
 
 pub use read::{DEPTH_MAX, JsonError, parse, parse_prefix};
-pub use write::{write, write_string};
+pub use write::{write, write_string, write_with};

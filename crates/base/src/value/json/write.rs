@@ -6,19 +6,28 @@ use crate::value::Value;
 
 /// Writes compact JSON.
 pub fn write(value: &Value<'_>, out: &mut impl fmt::Write) -> fmt::Result {
+    write_with(value, out, write_string)
+}
+
+/// Writes compact JSON, its strings by a function of one's own.
+pub fn write_with<W: fmt::Write>(
+    value: &Value<'_>,
+    out: &mut W,
+    string: impl Fn(&str, &mut W) -> fmt::Result + Copy,
+) -> fmt::Result {
     match value {
         Value::Null => out.write_str("null"),
         Value::Bool(true) => out.write_str("true"),
         Value::Bool(false) => out.write_str("false"),
         Value::Number(number) => write!(out, "{number}"),
-        Value::String(text) => write_string(text, out),
+        Value::String(text) => string(text, out),
         Value::List(list) => {
             out.write_char('[')?;
             for (index, item) in list.iter().enumerate() {
                 if index > 0 {
                     out.write_char(',')?;
                 }
-                write(item, out)?;
+                write_with(item, out, string)?;
             }
             out.write_char(']')
         }
@@ -28,9 +37,9 @@ pub fn write(value: &Value<'_>, out: &mut impl fmt::Write) -> fmt::Result {
                 if index > 0 {
                     out.write_char(',')?;
                 }
-                write_string(key, out)?;
+                string(key, out)?;
                 out.write_char(':')?;
-                write(item, out)?;
+                write_with(item, out, string)?;
             }
             out.write_char('}')
         }

@@ -2,7 +2,7 @@
 
 use crate::shared::{report, step_limit};
 use spanscore_base::model::{Explanation, Outcome, Reason, Want};
-use spanscore_base::value::python::{PyError, PyValue};
+use spanscore_base::value::python::PyValue;
 use spanscore_base::value::{Map, Value};
 
 /// Limit on the entries of `explained_...`: a call may be compared with every expected one.
@@ -33,11 +33,6 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
 /// Returns the outcome for a trajectory beyond its work budget.
 pub(super) fn too_large(want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
-}
-
-/// Returns the outcome for arguments or a result that Python cannot parse.
-pub(super) fn unreadable(error: PyError) -> Outcome {
-    failed(error)
 }
 
 /// Returns the score and the `explained` details if one side of the comparison is empty.

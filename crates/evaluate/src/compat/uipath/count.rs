@@ -5,13 +5,12 @@
 
 use std::cmp::Ordering;
 
-use hashbrown::HashMap;
-
 use super::answer::{self, mark};
 use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
 use super::spans::{self, UipathCall, sanitize};
 use crate::evaluator::{CodeEvaluator, Early, Evaluator};
+use crate::shared::names::NameMap;
 use crate::shared::report;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
@@ -92,45 +91,13 @@ impl UipathCountRule {
     }
 }
 
-/// Number of calls up to which counting uses no table.
-const SEARCHED_MAX: usize = 32;
-
-/// Number of calls by id, or by name for a call without one; in order of first calls.
-struct UipathCallCounts<'c> {
-    entries: Vec<(&'c str, i64)>,
-    /// Index of each key in `entries`; empty for few calls.
-    places: HashMap<&'c str, usize>,
-}
-
-impl<'c> UipathCallCounts<'c> {
-    fn of(calls: &'c [UipathCall<'_>]) -> Self {
-        let mut counts = Self { entries: Vec::with_capacity(calls.len()), places: HashMap::new() };
-        for call in calls {
-            let key = call.id.as_deref().unwrap_or(&call.name);
-            match counts.place(key) {
-                Some(place) => counts.entries[place].1 += 1,
-                None => {
-                    if calls.len() > SEARCHED_MAX {
-                        counts.places.insert(key, counts.entries.len());
-                    }
-                    counts.entries.push((key, 1));
-                }
-            }
-        }
-        counts
+/// Returns the number of calls by id, or by name for a call without one; in order of first calls.
+fn counts_of(calls: &[UipathCall<'_>]) -> NameMap<i64> {
+    let mut counts = NameMap::default();
+    for call in calls {
+        *counts.get_or_insert_with(call.id.as_deref().unwrap_or(&call.name), || 0) += 1;
     }
-
-    fn place(&self, key: &str) -> Option<usize> {
-        if self.places.is_empty() {
-            self.entries.iter().position(|(other, _)| *other == key)
-        } else {
-            self.places.get(key).copied()
-        }
-    }
-
-    fn get(&self, key: &str) -> Option<i64> {
-        self.place(key).map(|place| self.entries[place].1)
-    }
+    counts
 }
 
 impl CodeEvaluator for UipathCount {
@@ -145,7 +112,7 @@ impl CodeEvaluator for UipathCount {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = spans::calls(trajectory);
-        let counts = UipathCallCounts::of(&calls);
+        let counts = counts_of(&calls);
         let (score, kept, explained) =
             match answer::empty(self.rules.is_empty(), calls.is_empty(), "") {
                 Some((score, explained)) => (score, 0, explained),
@@ -159,8 +126,8 @@ impl CodeEvaluator for UipathCount {
             want,
             || format!("{kept} of {} counts are as expected", self.rules.len()),
             || {
-                let actual = counts.entries.iter();
-                let actual = actual.map(|(key, count)| (*key, PyValue::from(Value::from(*count))));
+                let count = |count: &i64| PyValue::from(Value::from(*count));
+                let actual = counts.iter().map(|(key, value)| (key, count(value)));
                 [
                     ("expected", self.printed()),
                     ("actual", printed(actual)),
@@ -177,15 +144,15 @@ impl CodeEvaluator for UipathCount {
             return None;
         }
         let calls = spans::calls(trajectory);
-        let counts = UipathCallCounts::of(&calls);
+        let counts = counts_of(&calls);
         let passed =
-            |rule: &&UipathCountRule| counts.get(&rule.name).is_some_and(|n| rule.is_passed(n));
+            |rule: &&UipathCountRule| counts.get(&rule.name).is_some_and(|n| rule.is_passed(*n));
         let first = self.rules.iter().find(passed)?;
         let rest = self.rules.len() - self.rules.iter().filter(passed).count();
         let best = if self.strict { 0.0 } else { rest as f64 / self.rules.len() as f64 };
         let explain = || {
             let UipathCountRule { name, operator, count, .. } = first;
-            let actual = counts.get(name).unwrap_or(0);
+            let actual = counts.get(name).unwrap_or(&0);
             format!("{name} was called {actual} times, expected {operator} {count}")
         };
         let outcome = report::scored(best, want, explain, Map::new);
@@ -198,14 +165,14 @@ impl UipathCount {
     /// operator.
     fn hold(
         &self,
-        counts: &UipathCallCounts<'_>,
+        counts: &NameMap<i64>,
         want: Want,
     ) -> Result<(f64, usize, Value<'static>), &str> {
         let mut kept = 0;
         let mut explained = Vec::new();
         for rule in &self.rules {
             let found = counts.get(&rule.name).or_else(|| counts.get(&rule.sanitized));
-            let actual = found.unwrap_or(0);
+            let actual = found.copied().unwrap_or(0);
             let holds = rule.holds(actual).ok_or(rule.operator.as_str())?;
             let strict_failure = self.strict && !holds;
             if want.details {

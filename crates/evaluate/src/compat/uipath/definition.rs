@@ -9,6 +9,7 @@ use super::lax;
 use super::spans::ExpectedKey;
 use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
 use spanscore_base::value::Value;
+use spanscore_base::value::python::PyValue;
 
 /// Validation of the package that rejects a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,30 +148,33 @@ impl Definition {
 }
 
 /// Expected call or output: its entry in the criteria.
-pub(super) struct ExpectedEntry<T> {
+pub(super) struct ExpectedEntry {
     /// Keys that match its calls.
     pub(super) key: ExpectedKey,
     /// Name of the tool as written.
     pub(super) name: String,
     /// Id, if given.
     pub(super) id: Option<String>,
+    /// Number of values in the content, or of bytes in a text.
+    pub(super) weight: usize,
     /// Expected arguments or output.
-    pub(super) content: T,
+    pub(super) content: PyValue<'static>,
 }
 
 /// Parses a list of expected calls under a key of two spellings.
-pub(super) fn expected_list<T>(
+pub(super) fn expected_list(
     criteria: &Node,
     (snake, camel): (&str, &str),
-    content: impl Fn(&Node) -> Result<T, SettingsError>,
-) -> Result<Vec<ExpectedEntry<T>>, SettingsError> {
+    content: impl Fn(&Node) -> Result<(usize, PyValue<'static>), SettingsError>,
+) -> Result<Vec<ExpectedEntry>, SettingsError> {
     let read = |item: &Node| {
         let name = item.get("name").ok_or_else(|| missing("name", item))?;
         let id = item.get("id").filter(|id| id.kind != NodeKind::Null);
         let name = required_text(name, "name")?;
         let id = id.map(|id| required_text(id, "id")).transpose()?;
         let key = ExpectedKey::new(&name, id.as_deref());
-        Ok(ExpectedEntry { key, name, id, content: content(item)? })
+        let (weight, content) = content(item)?;
+        Ok(ExpectedEntry { key, name, id, weight, content })
     };
     required_list(criteria, (snake, camel), read)
 }

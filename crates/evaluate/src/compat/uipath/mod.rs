@@ -9,6 +9,7 @@
 
 mod answer;
 pub(crate) mod args;
+mod contents;
 pub(crate) mod count;
 mod definition;
 mod lax;

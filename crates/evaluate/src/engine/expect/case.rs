@@ -1,6 +1,7 @@
 //! Criteria derived from a recorded test case, for each kind with criteria.
 
 use crate::evaluator::Kind;
+use spanscore_base::tally::tally;
 use spanscore_base::value::{Map, Value};
 
 /// Recorded test case: its expected tool calls in order, their results, and the answer.
@@ -73,10 +74,7 @@ impl Case {
     }
 
     fn counts(&self) -> Value<'static> {
-        let mut counts: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
-        for (name, _) in &self.calls {
-            *counts.entry(name).or_default() += 1;
-        }
+        let counts = tally(self.calls.iter().map(|(name, _)| &**name));
         let count_of = |name: &String| counts.get(&**name).copied().unwrap_or_default();
         let count = |(name, _): &(String, Value<'static>)| {
             (name.clone(), Value::List(vec![Value::from("="), Value::from(count_of(name))]))

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::Expectation;
 use crate::engine::select::{ReadKeys, Reads, RootReads, Scope, When, json_within_limits};
+use crate::shared::report;
 use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
@@ -376,10 +377,7 @@ fn at_hand(trajectory: &Trajectory<'_>) -> String {
         return String::new();
     }
     names.sort_unstable();
-    let more = names.len().saturating_sub(SHOWN_ATTRIBUTES_MAX);
-    names.truncate(SHOWN_ATTRIBUTES_MAX);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("; its root span has {}{tail}", names.join(", "))
+    format!("; its root span has {}", report::some_names(names, SHOWN_ATTRIBUTES_MAX))
 }
 
 fn keys_of(text: &str) -> String {

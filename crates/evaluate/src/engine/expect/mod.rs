@@ -64,9 +64,7 @@ impl Template {
     fn build_from_trace(&self, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
         let literal = self.literal(criteria.clone().into_owned());
         let mut settings = self.with(&Node::from_value(&literal), Place::default());
-        let schema = self.kind.schema();
-        let asks = schema.get("properties").is_some_and(|own| own.get("judge").is_some());
-        if let (true, NodeKind::Map(entries)) = (asks, &mut settings.kind) {
+        if let (true, NodeKind::Map(entries)) = (self.kind.takes("judge"), &mut settings.kind) {
             let key = Key { text: CRITERIA_FROM_TRACE.to_owned(), place: Place::default() };
             entries.push((key, Node::from_value(&Value::from(true))));
         }
@@ -115,19 +113,8 @@ impl Template {
 
 /// Builds a node of a value at a single location.
 fn placed(value: &Value<'_>, place: Place) -> Node {
-    fn put(node: &mut Node, place: Place) {
-        node.place = place;
-        match &mut node.kind {
-            NodeKind::List(items) => items.iter_mut().for_each(|item| put(item, place)),
-            NodeKind::Map(entries) => entries.iter_mut().for_each(|(key, node)| {
-                key.place = place;
-                put(node, place);
-            }),
-            NodeKind::Null | NodeKind::Scalar(_) => {}
-        }
-    }
     let mut node = Node::from_value(value);
-    put(&mut node, place);
+    node.change_places(&|_| place);
     node
 }
 
@@ -269,13 +256,10 @@ impl Expectations {
                 let Some((_, value)) = found else {
                     return Err(nothing(want, || format!("the root span has no `{name}`")));
                 };
-                let built = value.to_value().map_err(|error| error.to_string()).and_then(|value| {
-                    let text = match &value {
-                        Value::String(text) => text.to_string(),
-                        other => other.to_string(),
-                    };
-                    built(text, &value, template, known)
-                });
+                let built = value
+                    .to_value()
+                    .map_err(|error| error.to_string())
+                    .and_then(|value| built(value.to_text().into_owned(), &value, template, known));
                 built.map_err(|what| Outcome::Failed {
                     error_type: "invalid_criteria",
                     error: format!("`{name}`: {what}"),

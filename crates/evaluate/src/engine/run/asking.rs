@@ -14,7 +14,7 @@ use crate::evaluator::Evaluator;
 use crate::external::ExternalInquiry;
 use crate::inquiry::{Conclusion, Inquired, Inquiry, JudgePlan};
 use crate::requests::{AskedTarget, ExternalRequest, JudgeRequest, concluded};
-use crate::shared::digest::first_half;
+use crate::shared::digest::{first_half, of_parts};
 use spanscore_base::model::{
     Evaluation, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall, Trajectory,
 };
@@ -183,10 +183,8 @@ impl Evaluators {
 /// Returns the evaluator info for single calls. Its digest differs, so that their ids differ from
 /// the whole's even on the same span.
 fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
-    let mut hash = Sha256::new();
-    hash.update(info.digest);
-    hash.update("calls");
-    EvaluatorInfo { level: Level::Call, digest: first_half(hash), ..info.clone() }
+    let digest = of_parts(&[&info.digest, b"calls"]);
+    EvaluatorInfo { level: Level::Call, digest, ..info.clone() }
 }
 
 /// Returns the key of a target and evaluator, equal for all revisions.

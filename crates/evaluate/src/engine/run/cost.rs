@@ -50,8 +50,7 @@ fn reads_shared(facts: &Facts) -> bool {
 /// Returns the outcome for a trace with a spent budget.
 pub(super) fn too_expensive(want: Want) -> Outcome {
     let words = || "judging the trace would take more than `limits.trace_steps`".to_owned();
-    let explanation = if want.explanation { words() } else { String::new() };
-    Outcome::NotEvaluable { reason: Reason::TraceTooExpensive, explanation }
+    report::not_evaluable(Reason::TraceTooExpensive, want, words)
 }
 
 /// Returns the steps to build, copy, write and drop an outcome's details.
@@ -72,6 +71,5 @@ pub(super) fn of_evaluation(want: Want) -> Outcome {
 /// Returns the outcome if `when` takes too many steps to evaluate.
 pub(super) fn of_when(want: Want) -> Outcome {
     let words = || format!("the expression `when` would take more than {WHEN_STEPS_MAX} steps");
-    let explanation = if want.explanation { words() } else { String::new() };
-    Outcome::NotEvaluable { reason: Reason::TrajectoryTooLarge, explanation }
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, words)
 }

@@ -4,6 +4,8 @@ use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
 use smart_default::SmartDefault;
 
+use crate::engine::counted::parts;
+
 /// Set of keys of a map.
 #[derive(Clone, PartialEq, Eq, Debug, SmartDefault)]
 pub enum ReadKeys {
@@ -84,17 +86,6 @@ impl RootReads {
         }
         match &expression.expr {
             Expr::Ident(name) => self.add_name(name),
-            Expr::Call(call) => {
-                call.target.as_deref().into_iter().chain(&call.args).for_each(|it| self.add(it))
-            }
-            Expr::Comprehension(it) => {
-                [&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
-                    .into_iter()
-                    .for_each(|part| self.add(part));
-            }
-            Expr::List(list) => list.elements.iter().for_each(|item| self.add(item)),
-            Expr::Select(select) => self.add(&select.operand),
-            Expr::Literal(_) | Expr::Unspecified => {}
             Expr::Map(_) | Expr::Struct(_) => {
                 *self = Self {
                     attributes: ReadKeys::All,
@@ -104,6 +95,7 @@ impl RootReads {
                     session_id: true,
                 };
             }
+            other => parts(other).into_iter().for_each(|part| self.add(part)),
         }
     }
 

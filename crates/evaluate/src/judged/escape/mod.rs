@@ -9,39 +9,15 @@ mod template_tokens;
 use std::fmt::Write as _;
 
 use self::template_tokens::FAMILIES;
-use spanscore_base::value::Value;
+use spanscore_base::value::{Value, json};
 
 /// Writes a value as compact JSON.
 pub(super) fn write_value(value: &Value<'_>, out: &mut String) {
-    match value {
-        Value::String(text) => write_string(text, out),
-        Value::List(list) => {
-            out.push('[');
-            for (index, item) in list.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_value(item, out);
-            }
-            out.push(']');
-        }
-        Value::Map(map) => {
-            out.push('{');
-            for (index, (key, item)) in map.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_string(key, out);
-                out.push(':');
-                write_value(item, out);
-            }
-            out.push('}');
-        }
-        scalar => {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "{scalar}");
-        }
-    }
+    // Writing to a string cannot fail.
+    let _ = json::write_with(value, out, |text, out| {
+        write_string(text, out);
+        Ok(())
+    });
 }
 
 /// Writes a JSON string with its quotes.
@@ -77,23 +53,15 @@ pub(super) fn write_inner(text: &str, out: &mut String) {
 static NEEDS_A_LOOK: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = true;
+    while byte < table.len() {
+        table[byte] = matches!(
+            byte as u8,
+            ..0x20 | b'"' | b'\\' | b'<' | b'|' | b'[' | b']' | 0x7f
+            // U+0080 to U+00BF, U+034F, U+061C, U+115F, U+17B4 and U+180B, U+2000 to U+3FFF,
+            // U+FE00 up, beyond U+E0000.
+            | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf0 | 0xf3
+        );
         byte += 1;
-    }
-    let starts = b"\"\\<|[]\x7f";
-    let mut index = 0;
-    while index < starts.len() {
-        table[starts[index] as usize] = true;
-        index += 1;
-    }
-    // U+0080 to U+00BF, U+034F, U+061C, U+115F, U+17B4 and U+180B, U+2000 to U+3FFF, U+FE00 up,
-    // beyond U+E0000.
-    let leads = [0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xe3, 0xef, 0xf0, 0xf3];
-    let mut index = 0;
-    while index < leads.len() {
-        table[leads[index]] = true;
-        index += 1;
     }
     table
 };
@@ -147,7 +115,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use spanscore_base::value::json;
 
     fn check(text: &str, expected: &str) {
         let mut out = String::new();

@@ -196,9 +196,8 @@ impl Correctness {
 
     /// Returns the keys of missing or different entries, then those of unexpected ones.
     fn differences(&self, actual: &Value<'_>, effort: &WorkBudget) -> Vec<String> {
-        let empty = Map::new();
-        let expected = self.expected.as_map().unwrap_or(&empty);
-        let actual = actual.as_map().unwrap_or(&empty);
+        let expected = self.expected.entries();
+        let actual = actual.entries();
         let found = actual.by_key();
         let wanted = expected.by_key();
         let is_extra = |(key, _): &(&str, &Value<'_>)| {

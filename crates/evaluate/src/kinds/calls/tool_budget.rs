@@ -15,6 +15,7 @@ use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::{expected_calls, report};
 use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use spanscore_base::settings::{HumanDuration, Node, SettingsError};
+use spanscore_base::tally::tally;
 use spanscore_base::value::{Map, Value};
 
 /// Registry entry of `tool_budget`.
@@ -187,10 +188,7 @@ impl Budget {
     }
 
     fn limits_of_tools(&self, trajectory: &Trajectory<'_>) -> Vec<Limit> {
-        let mut used: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
-        for call in self.counted(trajectory) {
-            *used.entry(&call.name).or_default() += 1;
-        }
+        let used = tally(self.counted(trajectory).into_iter().map(|call| &*call.name));
         let limit = |(tool, most): (&String, &usize)| {
             let used = used.get(tool.as_str()).copied().unwrap_or(0);
             let tool = Some(tool.clone());

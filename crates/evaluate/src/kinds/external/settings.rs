@@ -88,13 +88,11 @@ impl ProcessSettings {
         }
         let settings: Self = own.read()?;
         if !matches!(settings.config, Value::Null | Value::Map(_)) {
-            let error = SettingsError::new("`config` is not a map");
-            return Err(error.at(node.place_of("config")));
+            return Err(node.fault("config", "`config` is not a map"));
         }
         check_times(node, settings.timeout, settings.concurrency)?;
         if settings.spares > AT_ONCE_MAX {
-            let error = SettingsError::new(format!("`spares` is more than {AT_ONCE_MAX}"));
-            return Err(error.at(node.place_of("spares")));
+            return Err(node.fault("spares", format!("`spares` is more than {AT_ONCE_MAX}")));
         }
         Ok(settings)
     }
@@ -107,13 +105,12 @@ impl ProcessSettings {
                 vec![interpreter(path).map_err(|it| it.at(node.place_of("path")))?, path.clone()]
             }
             (Some(_), _) => {
-                let error = SettingsError::new("`command` and `path` exclude each other");
-                return Err(error.at(node.place_of("path")));
+                return Err(node.fault("path", "`command` and `path` exclude each other"));
             }
             (None, false) => {
-                let error = SettingsError::new("`command` is missing");
+                let error = node.fault("command", "`command` is missing");
                 let help = "write `command: [python3, check.py]`, or `path: check.py`";
-                return Err(error.with_help(help).at(node.place_of("command")));
+                return Err(error.with_help(help));
             }
         };
         let env = self.env.clone();
@@ -204,8 +201,7 @@ pub(super) fn read_remote(
     let settings: RemoteSettings = own.read()?;
     check_times(node, settings.timeout, settings.concurrency)?;
     if settings.batch == 0 || settings.batch > BATCH_MAX {
-        let error = SettingsError::new(format!("`batch` must be 1 to {BATCH_MAX}"));
-        return Err(error.at(node.place_of("batch")));
+        return Err(node.fault("batch", format!("`batch` must be 1 to {BATCH_MAX}")));
     }
     check_endpoint(&settings, protocol).map_err(|error| error.at(node.place_of("endpoint")))?;
     settings.tls.check().map_err(|error| error.at(node.place_of("tls")))?;
@@ -216,10 +212,7 @@ pub(super) fn read_remote(
     let own_settings = match settings.settings {
         Value::Null => Value::Map(Map::new()),
         given @ Value::Map(_) => given,
-        _ => {
-            let error = SettingsError::new("`settings` is not a map");
-            return Err(error.at(node.place_of("settings")));
-        }
+        _ => return Err(node.fault("settings", "`settings` is not a map")),
     };
     let remote = RemotePlan {
         endpoint: settings.endpoint.trimmed(),
@@ -240,12 +233,10 @@ pub(super) fn read_remote(
 
 fn check_times(node: &Node, timeout: HumanDuration, at_once: u32) -> Result<(), SettingsError> {
     if timeout.0.is_zero() {
-        let error = SettingsError::new("`timeout` must be above zero");
-        return Err(error.at(node.place_of("timeout")));
+        return Err(node.fault("timeout", "`timeout` must be above zero"));
     }
     if at_once == 0 || at_once > AT_ONCE_MAX {
-        let error = SettingsError::new(format!("`concurrency` must be 1 to {AT_ONCE_MAX}"));
-        return Err(error.at(node.place_of("concurrency")));
+        return Err(node.fault("concurrency", format!("`concurrency` must be 1 to {AT_ONCE_MAX}")));
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ use crate::judged::record::{LineKind, RecordWishes};
 use crate::judged::settings::{self, NoSettings};
 use crate::shared::sentences::first_sentences;
 use spanscore_base::model::{Outcome, Reason};
-use spanscore_base::value::Value;
 
 /// Limit on the sentences asked about separately; the last statement has the remainder.
 const SENTENCES_MAX: usize = 60;
@@ -50,11 +49,7 @@ impl JudgedKind for Faithfulness {
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
-        let text = match run.trajectory.final_output.value() {
-            Some(Value::String(text)) => text.to_string(),
-            Some(other) => other.to_string(),
-            None => String::new(),
-        };
+        let text = run.trajectory.final_output.to_text();
         let sentences = first_sentences(&text, SENTENCES_MAX);
         if sentences.is_empty() {
             return Err(no_score(Reason::NothingToJudge, "the answer states nothing"));

@@ -151,8 +151,7 @@ fn path(path: Option<Path>, key: OutputKey) -> Result<Option<Path>, String> {
 impl Classification {
     /// Returns the class in an output, in lower case; `None` if the path has no value.
     fn class_in(&self, output: &Value<'_>) -> Option<String> {
-        let part = self.subject.part(output, true)?;
-        Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned).to_lowercase())
+        Some(self.subject.part(output, true)?.to_text().to_lowercase())
     }
 
     fn explain(&self, actual: Option<&str>) -> String {

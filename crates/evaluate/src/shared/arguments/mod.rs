@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::text;
 use spanscore_base::settings::SettingsError;
-use spanscore_base::value::{Map, Number, Value};
+use spanscore_base::value::{Map, Number, Value, hash_entries, mix};
 
 /// Comparison of the arguments of a call with the expected ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -96,8 +96,7 @@ impl ArgumentMatcher {
         if self.mode == ArgumentMode::Ignore {
             return true;
         }
-        let empty = Map::new();
-        match (entries(expected, &empty), entries(actual, &empty)) {
+        match (expected.as_arguments(), actual.as_arguments()) {
             (Some(expected), Some(actual)) if !self.ignore.is_empty() => {
                 self.matches_counted(expected, actual)
             }
@@ -203,48 +202,23 @@ impl ArgumentMatcher {
     /// Returns a hash that is equal for matching arguments; only if
     /// [`is_symmetric`](Self::is_symmetric).
     pub fn hash(&self, arguments: &Value<'_>, build: &impl BuildHasher) -> u64 {
+        let text = |text: &str| self.hash_text(text, build);
         if !self.keys.is_empty() {
-            let parts = self.keys.iter().map(|path| match at_path(arguments, path) {
-                Some(value) => self.hash_value(value, build),
-                None => 0,
-            });
-            return parts.fold(0, mix);
+            let parts = self.keys.iter().map(|path| at_path(arguments, path));
+            return parts
+                .map(|part| part.map_or(0, |value| value.hash_by(build, &text)))
+                .fold(0, mix);
         }
-        match arguments {
-            _ if self.mode == ArgumentMode::Ignore => 0,
-            Value::Null => self.hash_entries(&Map::new(), build),
-            Value::Map(map) if !self.ignore.is_empty() => self.hash_entries(map, build),
-            value => self.hash_value(value, build),
+        if self.mode == ArgumentMode::Ignore {
+            return 0;
         }
-    }
-
-    fn hash_value(&self, value: &Value<'_>, build: &impl BuildHasher) -> u64 {
-        match value {
-            Value::Null => 1,
-            Value::Bool(value) => 2 + u64::from(*value),
-            Value::Number(number) => build.hash_one(hashable(number)),
-            Value::String(text) => self.hash_text(text, build),
-            Value::List(list) => {
-                list.iter().fold(4, |sum, item| mix(sum, self.hash_value(item, build)))
+        match arguments.as_arguments() {
+            Some(map) => {
+                let counted = map.iter().filter(|(key, _)| !self.is_ignored(key));
+                hash_entries(counted, build, &text)
             }
-            Value::Map(map) => self.sum(map.iter(), build),
+            None => arguments.hash_by(build, &text),
         }
-    }
-
-    /// Returns the hash of the top-level arguments, without ignored ones.
-    fn hash_entries(&self, map: &Map<'_>, build: &impl BuildHasher) -> u64 {
-        self.sum(map.iter().filter(|(key, _)| !self.is_ignored(key)), build)
-    }
-
-    /// Sums the hashes of entries, since their order does not count.
-    fn sum<'v, 'a: 'v>(
-        &self,
-        entries: impl Iterator<Item = (&'v str, &'v Value<'a>)>,
-        build: &impl BuildHasher,
-    ) -> u64 {
-        entries.fold(5, |sum: u64, (key, value)| {
-            sum.wrapping_add(mix(build.hash_one(key), self.hash_value(value, build)))
-        })
     }
 
     fn hash_text(&self, text: &str, build: &impl BuildHasher) -> u64 {
@@ -255,19 +229,6 @@ impl ArgumentMatcher {
         let mut hasher = build.build_hasher();
         text.chars().for_each(|c| text::fold(c).hash(&mut hasher));
         hasher.finish()
-    }
-}
-
-fn mix(sum: u64, part: u64) -> u64 {
-    (sum.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// Returns the entries of an object; no arguments are an empty object.
-fn entries<'m, 'a>(value: &'m Value<'a>, empty: &'m Map<'a>) -> Option<&'m Map<'a>> {
-    match value {
-        Value::Null => Some(empty),
-        Value::Map(map) => Some(map),
-        _ => None,
     }
 }
 
@@ -313,18 +274,6 @@ fn equal_float_and_integer(float: f64, whole: &Number) -> bool {
     let digits = digits.chain(std::iter::repeat(b'0')).take(exponent + 1);
     let whole = whole.to_string();
     digits.eq(whole.trim_start_matches('-').bytes())
-}
-
-/// Returns the bits of the nearest double, equal for all equal numbers.
-fn hashable(number: &Number) -> u64 {
-    let value = number.as_f64();
-    if value == 0.0 {
-        0
-    } else if value.is_nan() {
-        u64::MAX
-    } else {
-        value.to_bits()
-    }
 }
 
 #[cfg(test)]

@@ -155,16 +155,11 @@ fn of_arguments(
     actual: &Value<'_>,
     allows_more: &str,
 ) -> Explanation {
-    let empty = Map::new();
-    let entries = |value| match value {
-        &Value::Null => Some(&empty),
-        value => value.as_map(),
-    };
     let mut told = Told::default();
     if !matcher.keys.is_empty() {
         return keys(matcher, expected, actual);
     }
-    let (Some(expected), Some(actual)) = (entries(expected), entries(actual)) else {
+    let (Some(expected), Some(actual)) = (expected.as_arguments(), actual.as_arguments()) else {
         return Explanation::plain("the arguments are no object");
     };
     let found = actual.by_key();
@@ -216,9 +211,7 @@ fn of_rules(
     let effort = WorkBudget::new(STEPS_MAX);
     let matching = MatchContext { options, effort: &effort };
     let mut told = Told::default();
-    let empty = Map::new();
-    let found = if actual.is_null() { Some(&empty) } else { actual.as_map() };
-    let Some((entries, found)) = rules.entries().zip(found) else {
+    let Some((entries, found)) = rules.entries().zip(actual.as_arguments()) else {
         return told.end_of_arguments();
     };
     for (path, mismatch) in matching.mismatches(entries, found) {

@@ -49,8 +49,6 @@ pub struct CallMatcher {
     pub is_listed: bool,
 }
 
-static NO_ARGUMENTS: Value<'static> = Value::Null;
-
 impl CallMatcher {
     /// Returns the matcher of a tool.
     pub fn of(&self, name: &str) -> &ArgumentMatcher {
@@ -129,7 +127,7 @@ pub fn weight(call: &ExpectedCall) -> usize {
 
 /// Returns the arguments of a call; `Null` if unrecorded.
 pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
-    call.arguments.value().unwrap_or(&NO_ARGUMENTS)
+    call.arguments.value().unwrap_or(&Value::Null)
 }
 
 /// Returns the calls of a trajectory, without failed ones if rules for these are given.

@@ -6,6 +6,7 @@ use hashbrown::hash_table::{Entry, HashTable};
 
 use super::{CallMatcher, ExpectedCall, arguments_of};
 use spanscore_base::model::ToolCall;
+use spanscore_base::tally::common;
 use spanscore_base::value::Value;
 
 /// Assigns equal numbers to equal calls by names and arguments, each hashed once; requires
@@ -82,17 +83,6 @@ impl CallNumbers {
 
     /// Returns the size of the multiset intersection.
     pub(super) fn shared(&self) -> usize {
-        let mut wanted: hashbrown::HashMap<u32, usize> = hashbrown::HashMap::new();
-        for number in &self.expected {
-            *wanted.entry(*number).or_default() += 1;
-        }
-        let takes = |number: &&u32| match wanted.get_mut(*number) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
-        };
-        self.actual.iter().filter(takes).count()
+        common(&self.expected, &self.actual)
     }
 }

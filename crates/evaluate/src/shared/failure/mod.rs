@@ -213,7 +213,7 @@ impl FailureRules {
             // With the setting off, a blank result is a success and nothing else is checked.
             return self.blank.then_some(FailureCause::Blank);
         }
-        if self.has_detector() && self.detects(&text_of(result)) {
+        if self.has_detector() && self.detects(&result.to_text()) {
             return Some(FailureCause::Detected);
         }
         match &self.detectors {
@@ -291,18 +291,10 @@ fn of_call<'r>(finding: FailureFinding<'r>, call: &ToolCall<'_>) -> FailureFindi
     let text = call.error.as_deref().map(Cow::Borrowed);
     let text = text.or_else(|| match &call.result {
         Content::Unreadable(text) => Some(Cow::Borrowed(&**text)),
-        result => result.value().map(text_of),
+        result => result.value().map(Value::to_text),
     });
     match text {
         Some(text) if named::names_another(&text, &call.name) => NOT_FOUND,
         _ => finding,
-    }
-}
-
-/// Returns a result as text: a string itself, others as compact JSON.
-fn text_of<'v>(result: &'v Value<'_>) -> Cow<'v, str> {
-    match result {
-        Value::String(text) => Cow::Borrowed(text),
-        value => Cow::Owned(value.to_string()),
     }
 }

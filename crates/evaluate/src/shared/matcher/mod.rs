@@ -59,12 +59,7 @@ impl MatchContext<'_> {
             };
             return options.keys.iter().all(is_met);
         }
-        let empty = Map::new();
-        let actual_map = match actual {
-            Value::Null => Some(&empty),
-            other => other.as_map(),
-        };
-        match (expected, actual_map) {
+        match (expected, actual.as_arguments()) {
             _ if options.mode == ArgumentMode::Ignore => true,
             (Expected::Map(entries), Some(found)) => {
                 self.map(entries, found, options.mode, &options.ignore)

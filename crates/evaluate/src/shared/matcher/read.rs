@@ -89,9 +89,8 @@ pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
 
 /// Compiles a rule; only an entry's may match an absent key.
 fn rule_in(rule: &Value<'static>, is_entry: bool) -> Result<Expected, MatcherMistake> {
-    let empty = Map::new();
     let (word, value, settings) = match rule {
-        Value::String(word) => (word.to_string(), &Value::Null, &empty),
+        Value::String(word) => (word.to_string(), &Value::Null, Value::Null.entries()),
         Value::Map(map) => {
             let is_word = |(key, _): &(&str, _)| WORDS.contains(key);
             let (word, value) = match (map.iter().find(is_word), map.iter().next()) {

@@ -215,17 +215,8 @@ pub(crate) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
     if names.peek().is_none() {
         return String::new();
     }
-    let mut out = String::from(": ");
-    for (index, name) in names.by_ref().take(NAMES_MAX).enumerate() {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        out.push_str(name);
-    }
-    if names.next().is_some() {
-        out.push_str(" and others");
-    }
-    out
+    let (first, others) = report::first_names(names, NAMES_MAX);
+    format!(": {first}{}", if others > 0 { " and others" } else { "" })
 }
 
 /// Returns `1 expected call` or `3 expected calls`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::span::ForeignSpan;
+use super::super::span::{ForeignSpan, items};
 use super::messages::Transcript;
 use super::{first_text, time_of};
 
@@ -24,8 +24,7 @@ pub(super) fn spans(map: &Map<String, Json>, origin: &str) -> Result<Vec<Foreign
 }
 
 fn spans_of_sample(sample: &Json, eval: &Json, origin: &str) -> Vec<ForeignSpan> {
-    let messages = sample.get("messages").and_then(Json::as_array);
-    let messages: Vec<Json> = messages.into_iter().flatten().map(message).collect();
+    let messages: Vec<Json> = items(sample, "messages").iter().map(message).collect();
     let id = match sample.get("id") {
         Some(Json::String(id)) => id.clone(),
         Some(id) => id.to_string(),

@@ -3,10 +3,12 @@
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use super::super::span::{ForeignAttributes, ForeignSpan};
+use super::super::span::{ForeignAttributes, ForeignSpan, as_text};
 
 /// Scope of the spans.
 const SCOPE: &str = "spanscore.transcript";
+/// Id of the run's span.
+const RUN: &str = "run";
 /// Roles of messages in model APIs.
 const ROLES: [&str; 10] = [
     "system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function",
@@ -132,23 +134,37 @@ impl Transcript<'_> {
         if let Some(session) = &self.session {
             add("gen_ai.conversation.id", session.as_str().into());
         }
-        add("gen_ai.input.messages", as_text(&self.messages[..first]));
+        add("gen_ai.input.messages", joined(&self.messages[..first]));
         if let Some(last) = last {
-            add("gen_ai.output.messages", as_text(&self.messages[last..=last]));
+            add("gen_ai.output.messages", joined(&self.messages[last..=last]));
         }
         for (key, value) in
             [("gen_ai.tool.definitions", self.tools), ("gen_ai.system_instructions", self.system)]
         {
             if let Some(value) = value {
-                add(key, value.as_str().map_or_else(|| value.to_string(), str::to_owned).into());
+                add(key, as_text(value));
             }
         }
+        let end = self.messages.len().saturating_sub(1);
+        self.span(trace_id, RUN, None, ("invoke_agent", 0, end), attributes)
+    }
+
+    /// Returns a span from one message to another; ids are of the run.
+    fn span(
+        &self,
+        trace_id: &str,
+        id: &str,
+        parent: Option<&str>,
+        (name, start, end): (&str, usize, usize),
+        attributes: ForeignAttributes,
+    ) -> ForeignSpan {
         ForeignSpan {
             trace_id: trace_id.to_owned(),
-            span_id: "run".to_owned() + trace_id,
-            name: "invoke_agent".to_owned(),
-            start_ns: self.time(0),
-            end_ns: self.time(self.messages.len().saturating_sub(1)),
+            span_id: id.to_owned() + trace_id,
+            parent_id: parent.map(|parent| parent.to_owned() + trace_id),
+            name: name.to_owned(),
+            start_ns: self.time(start),
+            end_ns: self.time(end),
             attributes,
             resource: self.resource.clone(),
             scope: SCOPE.to_owned(),
@@ -164,7 +180,7 @@ impl Transcript<'_> {
             ("gen_ai.output.messages", &self.messages[heard..end]),
         ] {
             if !messages.is_empty() {
-                attributes.push((key.to_owned(), as_text(messages)));
+                attributes.push((key.to_owned(), joined(messages)));
             }
         }
         for (key, value) in self.of_turns.get(heard..end).into_iter().flatten().flatten() {
@@ -178,19 +194,8 @@ impl Transcript<'_> {
             }
         }
         let agent = self.agent_of(heard.min(end.saturating_sub(1)));
-        let parent = agent.map_or("run".to_owned(), ToOwned::to_owned);
-        ForeignSpan {
-            trace_id: trace_id.to_owned(),
-            span_id: format!("{from}{trace_id}"),
-            parent_id: Some(parent + trace_id),
-            name: "chat".to_owned(),
-            start_ns: self.time(heard.saturating_sub(1).max(from)),
-            end_ns: self.time(end.saturating_sub(1)),
-            attributes,
-            resource: self.resource.clone(),
-            scope: SCOPE.to_owned(),
-            ..ForeignSpan::default()
-        }
+        let place = ("chat", heard.saturating_sub(1).max(from), end.saturating_sub(1));
+        self.span(trace_id, &from.to_string(), Some(agent.unwrap_or(RUN)), place, attributes)
     }
 
     /// Returns a span for each sub-agent, around its turns.
@@ -204,27 +209,18 @@ impl Transcript<'_> {
                 continue;
             }
             let word = |key: &str, value: &str| (key.to_owned(), Json::from(value));
-            spans.push(ForeignSpan {
-                trace_id: trace_id.to_owned(),
-                span_id,
-                parent_id: Some("run".to_owned() + trace_id),
-                name: "invoke_agent".to_owned(),
-                start_ns: self.time(at),
-                end_ns: self.time(at),
-                attributes: vec![
-                    word("gen_ai.operation.name", "invoke_agent"),
-                    word("gen_ai.agent.name", agent),
-                ],
-                resource: self.resource.clone(),
-                scope: SCOPE.to_owned(),
-                ..ForeignSpan::default()
-            });
+            let attributes = vec![
+                word("gen_ai.operation.name", "invoke_agent"),
+                word("gen_ai.agent.name", agent),
+            ];
+            let place = ("invoke_agent", at, at);
+            spans.push(self.span(trace_id, agent, Some(RUN), place, attributes));
         }
         spans
     }
 }
 
 /// Returns messages as JSON text, as instrumentations write them.
-fn as_text(messages: &[Json]) -> Json {
-    Json::String(json!(messages).to_string())
+fn joined(messages: &[Json]) -> Json {
+    as_text(&json!(messages))
 }

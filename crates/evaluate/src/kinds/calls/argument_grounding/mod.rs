@@ -68,10 +68,7 @@ pub static KIND: Kind = Kind {
     name: "argument_grounding",
     about: "Share of the argument values that occur in the conversation, the operator's \
             instructions or an earlier result. Other values may be made up.",
-    also_known_as: &[],
     threshold: 0.8,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Evaluator::code(Grounding { settings: node.read()? })),
     example: "\
@@ -79,6 +76,7 @@ argument_grounding:
   ignore_arguments: [unit, language]
   min_length: 4
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `argument_grounding`.
@@ -153,9 +151,8 @@ impl Grounding {
                 list.iter().for_each(|item| self.judge_value((item, schema), path, sources, tell));
             }
             Value::Map(map) => {
-                let none = Map::new();
                 let known = schema.and_then(|schema| schema.get("properties"));
-                let known = known.and_then(Value::as_map).unwrap_or(&none);
+                let known = known.unwrap_or(&Value::Null).entries();
                 let searched = map.len().min(SEARCHED_KEYS_MAX);
                 if !sources.effort.spend(known.len() * searched / SEARCHED_KEYS_MAX) {
                     return;

@@ -3,13 +3,10 @@
 
 use std::ops::Range;
 
-use super::{WorkBudget, arguments_of, ruled};
-use crate::shared::arguments::ArgumentMatcher;
+use super::{WorkBudget, arguments_of, graded};
 use crate::shared::expected_calls::{self, Comparison, ExpectedCall, TooLarge, check_questions};
 use crate::shared::pairing::heaviest::HeaviestMatching;
-use crate::shared::report;
 use spanscore_base::model::ToolCall;
-use spanscore_base::value::Map;
 
 /// Returns 0 unless the names are equal; otherwise the sum of each pair's share of expected
 /// arguments, divided by the number of expected calls. Parallel calls, and all calls without
@@ -88,24 +85,14 @@ fn pairs(
 /// Returns the share of the expected arguments that a call has; without expected arguments, 1 only
 /// for a call without arguments.
 fn share(expected: &ExpectedCall, call: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
-    let empty = Map::new();
-    let wanted = expected.arguments.as_map().unwrap_or(&empty);
-    let given = arguments_of(call).as_map().unwrap_or(&empty);
     if expected.name != call.name {
         return 0.0;
     }
     if expected.is_name {
         return 1.0;
     }
-    if let Some(rules) = &expected.rules {
-        return ruled::share(rules, arguments_of(call), effort);
+    if expected.rules.is_none() && expected.arguments.entries().is_empty() {
+        return f64::from(u8::from(arguments_of(call).entries().is_empty()));
     }
-    if wanted.is_empty() {
-        return f64::from(u8::from(given.is_empty()));
-    }
-    let equal = ArgumentMatcher::default();
-    let given = given.by_key();
-    let is_given =
-        |(key, value): &(&str, &_)| given.get(key).is_some_and(|it| equal.equal(value, it));
-    report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
+    graded::share(expected, call, effort)
 }

@@ -8,7 +8,7 @@ use crate::shared::expected_calls::{Comparison, ExpectedCall};
 use crate::shared::pairing::heaviest::{self, HeaviestMatching};
 use crate::shared::pairing::read_text;
 use crate::shared::report;
-use spanscore_base::value::{Map, Value};
+use spanscore_base::value::Value;
 
 /// DeepEval's similarity of two calls (`confident-ai/deepeval`, `ToolCorrectnessMetric`).
 pub(super) struct Graded {
@@ -142,13 +142,8 @@ impl Graded {
 /// Returns the share of keys with equal values in the union of both sides; nested objects count in
 /// part.
 fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
-    let empty = Map::new();
-    let a = a.as_map().unwrap_or(&empty);
-    let b = b.as_map().unwrap_or(&empty);
-    maps_similarity(a, b)
-}
-
-fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
+    let a = a.entries();
+    let b = b.entries();
     if a == b {
         return 1.0;
     }
@@ -157,7 +152,7 @@ fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
     let all = (a.len() + b.len() - shared) as f64;
     let credit = a.iter().map(|(key, value)| match (value, others.get(key)) {
         (_, Some(other)) if value == other => 1.0 / all,
-        (Value::Map(value), Some(Value::Map(other))) => maps_similarity(value, other) / all,
+        (Value::Map(_), Some(other @ Value::Map(_))) => similarity(value, other) / all,
         _ => 0.0,
     });
     report::total(credit)
@@ -226,23 +221,19 @@ fn parameters_of_groups(
 }
 
 /// Returns the share of an expected call's arguments in an actual one.
-fn share(expected: &ExpectedCall, actual: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
+pub(super) fn share(expected: &ExpectedCall, actual: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
     if let Some(rules) = &expected.rules {
         return ruled::share(rules, arguments_of(actual), effort);
     }
-    let equal = ArgumentMatcher::default();
-    let empty = Map::new();
-    match expected.arguments.as_map() {
-        None => 1.0,
-        Some(wanted) if wanted.is_empty() => 1.0,
-        Some(wanted) => {
-            let given = arguments_of(actual).as_map().unwrap_or(&empty).by_key();
-            let is_given = |(key, value): &(&str, &Value<'_>)| {
-                given.get(key).is_some_and(|given| equal.equal(value, given))
-            };
-            report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
-        }
+    let wanted = expected.arguments.entries();
+    if wanted.is_empty() {
+        return 1.0;
     }
+    let equal = ArgumentMatcher::default();
+    let given = arguments_of(actual).entries().by_key();
+    let is_given =
+        |(key, value): &(&str, &_)| given.get(key).is_some_and(|it| equal.equal(value, it));
+    report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
 }
 
 /// Returns the mean, over the expected calls, of a sum of similarities that is computed from their

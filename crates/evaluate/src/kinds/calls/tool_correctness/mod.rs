@@ -30,6 +30,7 @@ use spanscore_base::model::{
     Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::tally::distinct;
 use spanscore_base::value::{Map, Value};
 
 /// Registry entry of `tool_correctness`.
@@ -135,12 +136,6 @@ static NAMES_ALONE: LazyLock<CallMatcher> = LazyLock::new(|| {
     let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..ArgumentMatcher::default() };
     CallMatcher { default, ..CallMatcher::default() }
 });
-
-/// Returns the distinct names in order of first occurrence.
-fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut seen = hashbrown::HashSet::new();
-    names.filter(|name| seen.insert(*name)).collect()
-}
 
 impl ToolCorrectness {
     fn score(&self, comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {

@@ -4,7 +4,8 @@ use super::arguments_of;
 use crate::shared::expected_calls::{Comparison, ExpectedCall};
 use crate::shared::report;
 use spanscore_base::model::ToolCall;
-use spanscore_base::value::{Map, Number, Value};
+use spanscore_base::value::Value;
+use spanscore_base::value::python::PyValue;
 
 /// Returns 0 unless the names are equal (sorted without `strict_order`); otherwise the sum of each
 /// pair's share of expected arguments with equal text, divided by the number of expected calls
@@ -35,8 +36,7 @@ pub(super) fn accuracy<'c, 'a>(comparison: &Comparison<'c, 'a>, strict_order: bo
 /// Returns the sort key: name, then argument names and texts.
 fn sort_key(call: &(&str, Option<&Value<'_>>)) -> Vec<String> {
     let mut key = vec![call.0.to_owned()];
-    let mut entries: Vec<_> =
-        call.1.and_then(Value::as_map).map(|map| map.iter().collect()).unwrap_or_default();
+    let mut entries: Vec<_> = call.1.unwrap_or(&Value::Null).entries().iter().collect();
     entries.sort_by_key(|(name, _)| *name);
     for (name, value) in entries {
         key.push(name.to_owned());
@@ -48,9 +48,8 @@ fn sort_key(call: &(&str, Option<&Value<'_>>)) -> Vec<String> {
 /// Returns the share of the expected arguments; 1 for an expected call with only a name.
 fn arguments(expected: Option<&Value<'_>>, actual: Option<&Value<'_>>) -> f64 {
     let Some(expected) = expected else { return 1.0 };
-    let empty = Map::new();
-    let expected = expected.as_map().unwrap_or(&empty);
-    let actual = actual.and_then(Value::as_map).unwrap_or(&empty);
+    let expected = expected.entries();
+    let actual = actual.unwrap_or(&Value::Null).entries();
     if expected.is_empty() {
         return f64::from(u8::from(actual.is_empty()));
     }
@@ -63,76 +62,7 @@ fn arguments(expected: Option<&Value<'_>>, actual: Option<&Value<'_>>) -> f64 {
 
 /// Formats a value as Python's `str(value)` does.
 fn text(value: &Value<'_>) -> String {
-    match value {
-        Value::String(text) => text.to_string(),
-        other => {
-            let mut out = String::new();
-            represent(other, &mut out);
-            out
-        }
-    }
-}
-
-/// Appends a value as Python's `repr(value)` does, with only common escapes.
-fn represent(value: &Value<'_>, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("None"),
-        Value::Bool(true) => out.push_str("True"),
-        Value::Bool(false) => out.push_str("False"),
-        Value::Number(Number::Float(value)) => out.push_str(&float(*value)),
-        Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => quote(text, out),
-        Value::List(list) => {
-            out.push('[');
-            for (index, item) in list.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                represent(item, out);
-            }
-            out.push(']');
-        }
-        Value::Map(map) => {
-            out.push('{');
-            for (index, (key, item)) in map.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                quote(key, out);
-                out.push_str(": ");
-                represent(item, out);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn quote(text: &str, out: &mut String) {
-    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(mark);
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c == mark => out.extend(['\\', c]),
-            c => out.push(c),
-        }
-    }
-    out.push(mark);
-}
-
-fn float(value: f64) -> String {
-    let size = value.abs();
-    if !value.is_finite() {
-        return if value.is_nan() { "nan".into() } else { format!("{value}") };
-    }
-    if size == 0.0 || (1e-4..1e16).contains(&size) {
-        return format!("{value:?}");
-    }
-    // `1e16` prints as `1e+16`, `1e-7` as `1e-07`.
-    let text = format!("{value:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.abs())
+    PyValue::from(value.clone()).to_text()
 }
 
 #[cfg(test)]

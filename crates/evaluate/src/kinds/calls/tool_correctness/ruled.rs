@@ -4,7 +4,7 @@ use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::matcher::{Expected, MatchContext};
 use crate::shared::report;
 use spanscore_base::model::WorkBudget;
-use spanscore_base::value::{Map, Value};
+use spanscore_base::value::Value;
 
 /// Returns the share of the expected arguments that match.
 pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
@@ -13,8 +13,7 @@ pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -
     let Some(entries) = rules.entries() else {
         return f64::from(u8::from(matching.value(rules, Some(actual))));
     };
-    let empty = Map::new();
-    let given = actual.as_map().unwrap_or(&empty).by_key();
+    let given = actual.entries().by_key();
     let held = entries.iter().filter(|(key, it)| matching.value(it, given.get(key))).count();
     report::ratio(held, entries.len())
 }

@@ -22,6 +22,7 @@ use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::tally::tally;
 use spanscore_base::value::{Map, Value};
 
 /// Limit on compared values, including nested ones; a trajectory beyond it is not evaluable.
@@ -119,8 +120,6 @@ enum Obstacle {
     TooLarge,
 }
 
-const NO_ARGUMENTS: Value<'static> = Value::Null;
-
 /// Counts the object entries within a value, at any depth.
 fn nested_entries(value: &Value<'_>) -> usize {
     match value {
@@ -183,9 +182,9 @@ impl ToolEfficiency {
         index: usize,
     ) -> Result<&'c Value<'a>, Obstacle> {
         match &calls[index].arguments {
-            _ if !self.matcher().reads_arguments() => Ok(&NO_ARGUMENTS),
+            _ if !self.matcher().reads_arguments() => Ok(&Value::Null),
             Content::Recorded(value) => Ok(value.get()),
-            _ if self.settings.compat.is_some() => Ok(&NO_ARGUMENTS),
+            _ if self.settings.compat.is_some() => Ok(&Value::Null),
             _ => Err(Obstacle::NotRecorded(index)),
         }
     }
@@ -255,10 +254,7 @@ impl ToolEfficiency {
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let build = hashbrown::DefaultHashBuilder::default();
-        let mut names: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
-        for call in calls.calls {
-            *names.entry(&call.name).or_default() += 1;
-        }
+        let names = tally(calls.calls.iter().map(|call| &*call.name));
         let mut distinct: HashTable<(u64, usize)> = HashTable::with_capacity(calls.len());
         for index in 0..calls.len() {
             let call = &calls[index];

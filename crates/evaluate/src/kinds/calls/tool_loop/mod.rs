@@ -36,9 +36,6 @@ pub static KIND: Kind = Kind {
     name: "tool_loop",
     about: "Share of the tool calls outside of loops. A loop repeats a call, or a few calls in a \
             row, with the same arguments.",
-    also_known_as: &[],
-    threshold: 1.0,
-    needs_criteria: false,
     early: true,
     schema: || schemars::schema_for!(Settings),
     build,
@@ -47,6 +44,7 @@ tool_loop:
   max_repeats: 3
   max_pattern: 4
 ",
+    ..Kind::PLAIN
 };
 
 /// Progress between two equal calls.

@@ -21,6 +21,7 @@ use crate::shared::report;
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget};
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::tally::tally;
 use spanscore_base::value::Value;
 
 use done::{Done, STEPS_PER_GLOB};
@@ -222,7 +223,7 @@ impl Policy {
             let is_needed = |call: &&ToolCall<'_>| self.needed.include(&call.name);
             group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
-        let counts = counts_of(calls.iter());
+        let counts = tally(calls.iter().map(|call| &*call.name));
         let is_missing = |tool: &&String| calls_of(tool, &counts) == 0;
         for tool in rules.required.iter().filter(is_missing) {
             broken(Violation::new("required", tool));
@@ -233,7 +234,7 @@ impl Policy {
                 self.limited.include(&call.name)
                     && matches!(self.failures.outcome(call, effort), CallOutcome::Failed(_))
             };
-            let failed = counts_of(calls.iter().filter(is_failed));
+            let failed = tally(calls.iter().filter(is_failed).map(|call| &*call.name));
             check_most("max_failed_calls", &rules.max_failed_calls, &failed, broken);
         }
     }
@@ -287,15 +288,6 @@ fn calls_of(pattern: &str, counts: &HashMap<&str, usize>) -> usize {
     counts.iter().filter(|(tool, _)| matches_glob(pattern, tool)).map(|(_, count)| count).sum()
 }
 
-/// Counts the calls of each tool.
-fn counts_of<'c, 't: 'c>(calls: impl Iterator<Item = &'c ToolCall<'t>>) -> HashMap<&'c str, usize> {
-    let mut counts = HashMap::new();
-    for call in calls {
-        *counts.entry(&*call.name).or_default() += 1;
-    }
-    counts
-}
-
 impl CodeEvaluator for Policy {
     fn facts(&self) -> Facts {
         Facts {
@@ -332,7 +324,7 @@ impl CodeEvaluator for Policy {
         let calls = &trajectory.tool_calls[..];
         let mut violations = Violations::new(want);
         calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
-        let counts = counts_of(calls.iter());
+        let counts = tally(calls.iter().map(|call| &*call.name));
         check_most("max_calls", &self.settings.max_calls, &counts, &mut |v| violations.add(v));
         let outcome = || violations.answer(calls.len(), &[]);
         (violations.count > 0).then(|| Early { outcome: outcome(), best: 0.0 })

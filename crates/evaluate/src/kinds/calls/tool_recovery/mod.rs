@@ -54,10 +54,6 @@ pub static KIND: Kind = Kind {
     name: "tool_recovery",
     about: "Share of the failed tool calls to which the agent reacted sensibly: neither with an \
             unchanged retry nor by ignoring the failure.",
-    also_known_as: &[],
-    threshold: 1.0,
-    needs_criteria: false,
-    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -66,6 +62,7 @@ tool_recovery:
   fallbacks:
     search_web: [search_cache]
 ",
+    ..Kind::PLAIN
 };
 
 /// Settings of `tool_recovery`.

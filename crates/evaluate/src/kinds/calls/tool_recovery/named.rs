@@ -108,10 +108,7 @@ impl<'t> NamedFailures<'t> {
 
     fn read(&mut self, answer: Option<&Value<'_>>, before_ns: u64, speech: Speech) {
         let Some(answer) = answer else { return };
-        let text = match answer {
-            Value::String(text) => text.to_string(),
-            other => other.to_string(),
-        };
+        let text = answer.to_text();
         let text = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_lowercase();
         let text = text.replace('\u{2019}', "'");
         if !self.effort.spend(text.len() * STEPS_PER_BYTE) {

@@ -66,15 +66,14 @@ pub(super) fn check(
     rules: BasicRules,
     error: &mut dyn FnMut(&dyn Problem),
 ) -> Result<(), InvalidDefinition> {
-    let empty = Map::new();
-    let arguments = arguments.as_map().unwrap_or(&empty);
+    let arguments = arguments.entries();
     let given = arguments.by_key();
     for name in required(schema)? {
         if !given.has(&name) {
             error(&ParameterProblem::Missing(&name));
         }
     }
-    let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&empty);
+    let properties = schema.get("properties").unwrap_or(&Value::Null).entries();
     let closed =
         rules.strict || matches!(schema.get("additionalProperties"), Some(Value::Bool(false)));
     let known = properties.by_key();

@@ -23,7 +23,6 @@ use crate::judged::settings::{self, NoSettings, Send};
 use crate::shared::sentences::first_units;
 use crate::shared::step_limit;
 use spanscore_base::model::{Outcome, Reason};
-use spanscore_base::value::Value;
 
 /// Limit on the sentences with their own lines; the last line has the remainder.
 const SENTENCES_MAX: usize = 100;
@@ -70,11 +69,7 @@ impl JudgedKind for Citations {
             let words = "`send` keeps back the results that citations are held against";
             return Err(no_score(Reason::ContentWithheld, words));
         }
-        let text = match run.trajectory.final_output.value() {
-            Some(Value::String(text)) => text.to_string(),
-            Some(other) => other.to_string(),
-            None => String::new(),
-        };
+        let text = run.trajectory.final_output.to_text();
         // The answer, and all results again.
         let bytes = text.len().max(run.trajectory.bytes);
         if !run.trajectory.effort.spend(bytes * STEPS_PER_BYTE) {

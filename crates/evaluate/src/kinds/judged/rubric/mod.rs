@@ -138,7 +138,7 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
     statements.extend(criteria.statements);
     let expected = match (&criteria.expected_output, &criteria.expected_agent_behavior) {
         (Some(output), None) => {
-            let output = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+            let output = output.to_text().into_owned();
             Some(("The final answer says the same as ", output, "expected_output"))
         }
         (None, Some(behavior)) => {

@@ -93,7 +93,7 @@ impl PromptTemplate {
             parts.push(TemplatePart::Words(words.to_owned()));
             if let Some(value) = variables.get(name) {
                 unused.retain(|own| *own != name);
-                parts.push(TemplatePart::Words(quoted(&shown(value))));
+                parts.push(TemplatePart::Words(quoted(&value.to_text())));
             } else if let Some((_, kinds)) = OF_RUN.iter().find(|(own, _)| *own == name) {
                 parts.push(TemplatePart::Lines(kinds));
             } else {
@@ -161,10 +161,6 @@ impl TemplatePart {
             _ => format!("(seq {})", places.join(", ")),
         }
     }
-}
-
-fn shown(value: &Value<'static>) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

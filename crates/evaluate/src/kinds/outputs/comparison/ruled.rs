@@ -8,8 +8,8 @@ use crate::shared::pairing::read_text;
 use crate::shared::report;
 use spanscore_base::model::{Explanation, WorkBudget};
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
 use spanscore_base::value::python::PyValue;
-use spanscore_base::value::{Map, Value};
 
 /// Limit on the steps to describe the differences.
 const STEPS_MAX: u64 = 1_000_000;
@@ -47,7 +47,7 @@ impl Comparer {
         let options = self.options();
         let matching = MatchContext { options: &options, effort };
         let wanted = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
-        let mut details = texts(wanted, text_of(&part));
+        let mut details = texts(wanted, part.to_text().into_owned());
         let score = match self.method {
             Method::Similar => {
                 let leaves = self.leaves(&matching, rules, &part);
@@ -116,7 +116,6 @@ fn leaves(
     rules: &Expected,
     actual: Option<&Value<'_>>,
 ) -> Option<Leaves> {
-    let empty = Map::new();
     let below = |rules: &Expected, actual| leaves(matching, numbers, rules, actual);
     Some(match rules {
         Expected::Rule(_) => {
@@ -142,7 +141,7 @@ fn leaves(
             sum
         }
         Expected::Map(entries) => {
-            let found = actual.and_then(Value::as_map).unwrap_or(&empty).by_key();
+            let found = actual.unwrap_or(&Value::Null).entries().by_key();
             let mut sum = Leaves::default();
             for (key, it) in entries {
                 sum.add(below(it, found.get(key))?);
@@ -150,11 +149,4 @@ fn leaves(
             sum
         }
     })
-}
-
-fn text_of(value: &Value<'_>) -> String {
-    match value {
-        Value::String(text) => text.to_string(),
-        other => other.to_string(),
-    }
 }

@@ -5,13 +5,13 @@
 //! character of Chinese, Japanese or Korean is a word, as is each base character of Thai, Lao,
 //! Khmer or Burmese with its marks.
 
-use hashbrown::HashMap;
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 
 use super::stem::stem;
 use spanscore_base::model::WorkBudget;
+use spanscore_base::tally::common;
 
 /// Longest word that is not stemmed.
 const UNSTEMMED_MAX: usize = 3;
@@ -46,21 +46,9 @@ pub(super) fn compare(expected: &str, actual: &str, effort: &WorkBudget) -> Opti
     if !effort.spend(bytes.saturating_mul(STEPS_PER_BYTE)) {
         return None;
     }
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    let mut wanted = 0;
-    for word in words(expected) {
-        wanted += 1;
-        *counts.entry(word).or_default() += 1;
-    }
-    let mut found = SharedWords { shared: 0, expected: wanted, actual: 0 };
-    for word in words(actual) {
-        found.actual += 1;
-        if let Some(left) = counts.get_mut(&word).filter(|left| **left > 0) {
-            *left -= 1;
-            found.shared += 1;
-        }
-    }
-    Some(found)
+    let [expected, actual] = [expected, actual].map(words);
+    let shared = common(&expected, &actual);
+    Some(SharedWords { shared, expected: expected.len(), actual: actual.len() })
 }
 
 /// Role of a character in a word.
@@ -98,7 +86,7 @@ impl WordPart {
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
+fn words(text: &str) -> Vec<String> {
     let text = ComposingNormalizerBorrowed::new_nfkc().normalize(text).to_lowercase();
     let mut spaced = String::with_capacity(text.len());
     for char in text.chars() {
@@ -109,9 +97,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
             WordPart::Between => spaced.push(' '),
         }
     }
-    let words: Vec<String> =
-        spaced.split(' ').filter(|word| !word.is_empty()).map(stemmed).collect();
-    words.into_iter()
+    spaced.split(' ').filter(|word| !word.is_empty()).map(stemmed).collect()
 }
 
 fn stemmed(word: &str) -> String {

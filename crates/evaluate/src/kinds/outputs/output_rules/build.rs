@@ -74,34 +74,29 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
 fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsError> {
     if !(1..=FINDINGS_MAX).contains(&config.findings_max) {
         let error = format!("`findings_max` must be from 1 to {FINDINGS_MAX}");
-        return Err(SettingsError::new(error).at(node.place_of("findings_max")));
+        return Err(node.fault("findings_max", error));
     }
     if config.text_bytes_max <= TEXT_BYTES_CEILING {
         return Ok(());
     }
     let error = format!("`text_bytes_max` must be at most {TEXT_BYTES_CEILING}");
-    Err(SettingsError::new(error).at(node.place_of("text_bytes_max")))
+    Err(node.fault("text_bytes_max", error))
 }
 
 /// Returns the attribute key of `target: attribute`.
 fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, SettingsError> {
     let calls = matches!(config.target, TextTarget::ToolArguments | TextTarget::ToolResults);
     if !config.tools.is_empty() && !calls {
-        return Err(SettingsError::new(
-            "`tools` goes with `target: tool_arguments` or `tool_results`",
-        )
-        .at(node.place_of("tools")));
+        let error = "`tools` goes with `target: tool_arguments` or `tool_results`";
+        return Err(node.fault("tools", error));
     }
     match (config.target, &config.attribute) {
         (TextTarget::Attribute, None) => {
-            let error = SettingsError::new("`target: attribute` needs `attribute`");
-            Err(error
-                .with_help("name the key, such as `attribute: my.answer`")
-                .at(node.place_of("target")))
+            let error = node.fault("target", "`target: attribute` needs `attribute`");
+            Err(error.with_help("name the key, such as `attribute: my.answer`"))
         }
         (TextTarget::Attribute, Some(key)) => Ok(Some(key.clone())),
-        (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
-            .at(node.place_of("attribute"))),
+        (_, Some(_)) => Err(node.fault("attribute", "`attribute` goes with `target: attribute`")),
         (_, None) => Ok(None),
     }
 }
@@ -193,8 +188,8 @@ fn custom(
     iris_like: bool,
 ) -> Result<(), SettingsError> {
     if config.custom_rules.len() > CUSTOM_RULES_MAX {
-        return Err(SettingsError::new(format!("more than {CUSTOM_RULES_MAX} custom rules"))
-            .at(node.place_of("custom_rules")));
+        let error = format!("more than {CUSTOM_RULES_MAX} custom rules");
+        return Err(node.fault("custom_rules", error));
     }
     let nodes: &[Node] = match node.get("custom_rules").map(|node| &node.kind) {
         Some(NodeKind::List(nodes)) => nodes,
@@ -206,8 +201,8 @@ fn custom(
             return Err(error.with_help("give each rule a name of its own").at(node.place));
         }
         if node.get("config").is_some_and(|config| config.kind == NodeKind::Null) {
-            let error = SettingsError::new(format!("`config` of rule `{}` is empty", rule.name));
-            return Err(error.with_help("give the rule's settings").at(node.place_of("config")));
+            let error = node.fault("config", format!("`config` of rule `{}` is empty", rule.name));
+            return Err(error.with_help("give the rule's settings"));
         }
         let built =
             if iris_like { iris_custom::rule(rule) } else { own::rule(rule, node.get("config")) };
@@ -226,20 +221,17 @@ fn adjust(
         if known.iter().any(|rule| rule == name) {
             return Ok(());
         }
-        let error = SettingsError::new(format!("`{name}` is none of the rules that run"))
-            .at(node.place_of(key));
+        let error = node.fault(key, format!("`{name}` is none of the rules that run"));
         let others = || format!("these run: {}", known.join(", "));
         Err(error.with_help(meant_or(name, known.iter().map(String::as_str), others)))
     };
     for (name, &weight) in &config.weights {
         find(name, "weights")?;
         if !(weight > 0.0 && weight.is_finite()) {
-            let error = SettingsError::new(format!(
-                "the weight of `{name}` must be a finite number above 0, not {weight}"
-            ));
-            return Err(error
-                .with_help("use `skip_rules` to leave a rule out")
-                .at(node.place_of("weights")));
+            let message =
+                format!("the weight of `{name}` must be a finite number above 0, not {weight}");
+            let error = node.fault("weights", message);
+            return Err(error.with_help("use `skip_rules` to leave a rule out"));
         }
         rules.iter_mut().filter(|rule| rule.name == *name).for_each(|rule| rule.weight = weight);
     }

@@ -12,6 +12,7 @@ mod builtin;
 mod common;
 mod custom;
 mod iris;
+mod keywords;
 mod limits;
 mod merged;
 mod reading;

@@ -103,6 +103,16 @@ impl RuleSubject<'_> {
         &self.reading.text
     }
 
+    /// Returns the verdict on what was found, which fails unless that is nothing.
+    pub(super) fn named(&self, found: &[&str], none: &'static str, some: &str) -> Verdict {
+        let message = if found.is_empty() {
+            none.into()
+        } else {
+            self.say(|| format!("{some}: {}", found.join(", ")))
+        };
+        Verdict::binary(found.is_empty(), message)
+    }
+
     /// Returns the text's fault as an answer, computed once.
     pub(super) fn fault(&self) -> Option<AnswerFault> {
         *self.fault.get_or_init(|| AnswerFault::of(self.reading, self.input))

@@ -12,11 +12,9 @@ use super::reading::Reading;
 use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::Bundle;
 use super::{OutputRules, texts};
-use crate::shared::step_limit;
+use crate::shared::{report, step_limit};
 use spanscore_base::model::WorkBudget;
-use spanscore_base::model::{
-    Explanation, Label, Outcome, Reason, Score, ToolCall, Trajectory, Want,
-};
+use spanscore_base::model::{Explanation, Label, Outcome, Reason, ToolCall, Trajectory, Want};
 use spanscore_base::value::{Map, Value};
 use spanscore_detect::Severity;
 use spanscore_detect::pack::{Finding, Pack, Scan};
@@ -195,16 +193,9 @@ impl OutputRules {
         let raw = if raw.is_finite() { raw } else { 0.0 };
         let (value, shown) = if self.iris { (rounded(raw), js::round3(raw)) } else { (raw, raw) };
         let critical = results.iter().any(|result| result.is_failed() && result.is_critical());
-        Outcome::Scored(Score {
-            value,
-            explanation: if want.explanation {
-                explanation(results, count)
-            } else {
-                Explanation::default()
-            },
-            details: if want.details { self.details(results, shown, count) } else { Value::Null },
-            label: (critical || count == 0).then_some(Label::Fail),
-        })
+        let label = (critical || count == 0).then_some(Label::Fail);
+        let explain = || explanation(results, count);
+        report::labelled(label, value, want, explain, || self.details(results, shown, count))
     }
 
     /// Returns the reason why the bundle `relevance` is inconclusive: no rule could compare with
@@ -222,7 +213,7 @@ impl OutputRules {
         (!tells).then(|| why().unwrap_or("nothing to compare").to_owned())
     }
 
-    fn details(&self, results: &[Result<'_>], score: f64, count: usize) -> Value<'static> {
+    fn details(&self, results: &[Result<'_>], score: f64, count: usize) -> Map<'static> {
         let skipped = results.len() - count;
         let rules =
             results.iter().map(|result| Value::Map(rule_details(result))).collect::<Vec<_>>();
@@ -231,7 +222,7 @@ impl OutputRules {
             .flat_map(|result| result.verdict.findings.iter().zip(&result.places))
             .map(|(finding, place)| Value::Map(finding_details(finding, place)))
             .collect();
-        Value::Map(Map::from_entries(vec![
+        Map::from_entries(vec![
             ("bundle".into(), Value::from(<&str>::from(self.bundle))),
             ("score".into(), score.into()),
             ("rule_results".into(), rules.into()),
@@ -240,7 +231,7 @@ impl OutputRules {
             ("rules_evaluated".into(), count.into()),
             ("rules_skipped".into(), skipped.into()),
             ("insufficient_data".into(), (count == 0).into()),
-        ]))
+        ])
     }
 
     fn suggestions(&self, results: &[Result<'_>], count: usize) -> Vec<Value<'static>> {

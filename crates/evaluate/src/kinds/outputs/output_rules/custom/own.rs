@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::super::keywords::{Keyword, contains, excludes};
 use super::super::rule::{OutputRule, RuleCheck, RuleSubject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
 use spanscore_base::settings::{Node, SettingsError};
@@ -86,8 +87,14 @@ fn check(kind: CustomKind, node: &Node) -> Result<RuleCheck, SettingsError> {
             let most = positive(node.read::<MaxLengthConfig>()?.max_length, node)?;
             Ok(Box::new(move |s| length(s, |n| n <= most, |n| most / n, "at most", most)))
         }
-        CustomKind::ContainsKeywords => contains(node),
-        CustomKind::ExcludesKeywords => excludes(node),
+        CustomKind::ContainsKeywords => {
+            let (words, least) = keywords(node)?;
+            let told = |found: usize, all: usize| format!("{found} of {all} keywords");
+            Ok(contains(words, least, told))
+        }
+        CustomKind::ExcludesKeywords => {
+            Ok(excludes(keywords(node)?.0, "no excluded keyword", "excluded keywords"))
+        }
         CustomKind::JsonSchema => schema(node),
         CustomKind::CostThreshold => cost(node),
     }
@@ -155,52 +162,18 @@ fn regex(node: &Node, wanted: bool) -> Result<RuleCheck, SettingsError> {
     }))
 }
 
-fn keywords(node: &Node) -> Result<(Vec<String>, f64), SettingsError> {
+fn keywords(node: &Node) -> Result<(Vec<Keyword>, f64), SettingsError> {
     let config: KeywordsConfig = node.read()?;
     if config.keywords.is_empty() || config.keywords.iter().any(String::is_empty) {
-        return Err(SettingsError::new("`keywords` is empty or has an empty text")
-            .with_help("list one keyword or more")
-            .at(node.place_of("keywords")));
+        let error = node.fault("keywords", "`keywords` is empty or has an empty text");
+        return Err(error.with_help("list one keyword or more"));
     }
     let threshold = config.threshold.unwrap_or(1.0);
     if !(0.0..=1.0).contains(&threshold) {
-        return Err(SettingsError::new(format!("`threshold` is {threshold}, outside 0 to 1"))
-            .with_help("write the share of the keywords that must occur, such as 0.8")
-            .at(node.place_of("threshold")));
+        let error = node.fault("threshold", format!("`threshold` is {threshold}, outside 0 to 1"));
+        return Err(error.with_help("write the share of the keywords that must occur, such as 0.8"));
     }
-    Ok((config.keywords, threshold))
-}
-
-fn contains(node: &Node) -> Result<RuleCheck, SettingsError> {
-    let (words, least) = keywords(node)?;
-    let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
-    Ok(Box::new(move |s| {
-        let text = s.text().to_lowercase();
-        let found = lower.iter().filter(|word| text.contains(*word)).count();
-        let score = found as f64 / lower.len() as f64;
-        let message = s.say(|| format!("{found} of {} keywords", lower.len()));
-        Verdict::scored(score >= least, score, message)
-    }))
-}
-
-fn excludes(node: &Node) -> Result<RuleCheck, SettingsError> {
-    let (words, _) = keywords(node)?;
-    let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
-    Ok(Box::new(move |s| {
-        let text = s.text().to_lowercase();
-        let found: Vec<&str> = words
-            .iter()
-            .zip(&lower)
-            .filter(|(_, word)| text.contains(*word))
-            .map(|(word, _)| word.as_str())
-            .collect();
-        let message = if found.is_empty() {
-            "no excluded keyword".into()
-        } else {
-            s.say(|| format!("excluded keywords: {}", found.join(", ")))
-        };
-        Verdict::binary(found.is_empty(), message)
-    }))
+    Ok((config.keywords.into_iter().map(Keyword::from).collect(), threshold))
 }
 
 fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
@@ -245,11 +218,8 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
 fn cost(node: &Node) -> Result<RuleCheck, SettingsError> {
     let most = node.read::<CostConfig>()?.max_cost;
     if !(most >= 0.0 && most.is_finite()) {
-        return Err(SettingsError::new(format!(
-            "`max_cost` must be a finite number from 0 on, not {most}"
-        ))
-        .with_help("write US dollars, 0 or more")
-        .at(node.place_of("max_cost")));
+        let message = format!("`max_cost` must be a finite number from 0 on, not {most}");
+        return Err(node.fault("max_cost", message).with_help("write US dollars, 0 or more"));
     }
     Ok(Box::new(move |s| match s.cost {
         None => Verdict::skipped("the cost is not known", "cost not recorded"),

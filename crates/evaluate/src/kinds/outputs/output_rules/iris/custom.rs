@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use super::super::keywords::{self, Keyword};
 use super::super::rule::{OutputRule, RuleCheck, RuleSubject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
 use super::js::{self, json, safe};
@@ -116,14 +117,11 @@ fn length(config: &Map<String, Value>, key: &'static str) -> RuleCheck {
     })
 }
 
-/// Returns the keywords as written and in lower case; `None` for a config that the source calls
-/// wrong.
-fn keywords(config: &Map<String, Value>) -> Result<Option<Vec<(String, String)>>, SettingsError> {
+/// Returns the keywords; `None` for a config that the source calls wrong.
+fn keywords(config: &Map<String, Value>) -> Result<Option<Vec<Keyword>>, SettingsError> {
     let Some(Value::Array(list)) = config.get("keywords") else { return Ok(None) };
-    let words: Option<Vec<_>> = list
-        .iter()
-        .map(|word| word.as_str().map(|word| (word.to_owned(), word.to_lowercase())))
-        .collect();
+    let word = |word: &Value| Some(Keyword::from(word.as_str()?.to_owned()));
+    let words: Option<Vec<_>> = list.iter().map(word).collect();
     match words {
         Some(words) if words.is_empty() => Ok(None),
         Some(words) => Ok(Some(words)),
@@ -139,31 +137,13 @@ fn wrong_keywords(kind: &str) -> RuleCheck {
 fn contains(config: &Map<String, Value>) -> Result<RuleCheck, SettingsError> {
     let Some(words) = keywords(config)? else { return Ok(wrong_keywords("contains_keywords")) };
     let least = config.get("threshold").filter(|value| !value.is_null()).map_or(1.0, to_number);
-    Ok(Box::new(move |s| {
-        let text = s.text().to_lowercase();
-        let found = words.iter().filter(|(_, word)| text.contains(word)).count();
-        let score = found as f64 / words.len() as f64;
-        let message = s.say(|| format!("Found {found}/{} required keywords", words.len()));
-        Verdict::scored(score >= least, score, message)
-    }))
+    let told = |found: usize, all: usize| format!("Found {found}/{all} required keywords");
+    Ok(keywords::contains(words, least, told))
 }
 
 fn excludes(config: &Map<String, Value>) -> Result<RuleCheck, SettingsError> {
     let Some(words) = keywords(config)? else { return Ok(wrong_keywords("excludes_keywords")) };
-    Ok(Box::new(move |s| {
-        let text = s.text().to_lowercase();
-        let found: Vec<&str> = words
-            .iter()
-            .filter(|(_, word)| text.contains(word))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let message = if found.is_empty() {
-            "No excluded keywords found".into()
-        } else {
-            s.say(|| format!("Found excluded keywords: {}", found.join(", ")))
-        };
-        Verdict::binary(found.is_empty(), message)
-    }))
+    Ok(keywords::excludes(words, "No excluded keywords found", "Found excluded keywords"))
 }
 
 fn cost(config: &Map<String, Value>) -> RuleCheck {

@@ -183,7 +183,7 @@ fn safety(set: &Thresholds) -> Vec<OutputRule> {
     vec![
         OutputRule::new("no_pii", 2.0, |s| {
             let kinds: Vec<&str> = s.hits(names::PII).map(|hit| hit.kind).collect();
-            named(s, &kinds, "No PII detected", "Potential PII detected")
+            s.named(&kinds, "No PII detected", "Potential PII detected")
         }),
         OutputRule::new("no_blocklist_words", 2.0, move |s| {
             let count = match &words {
@@ -211,7 +211,7 @@ fn safety(set: &Thresholds) -> Vec<OutputRule> {
                 _ => s.hits(names::STUB).map(|hit| hit.kind).collect(),
             };
             let none = "No stub/placeholder markers detected";
-            named(s, &found, none, "Stub/placeholder markers detected")
+            s.named(&found, none, "Stub/placeholder markers detected")
         }),
     ]
 }
@@ -219,15 +219,6 @@ fn safety(set: &Thresholds) -> Vec<OutputRule> {
 /// Converts texts to lower case.
 pub(in crate::kinds::outputs::output_rules) fn lower_all(list: &[String]) -> Vec<String> {
     list.iter().map(|word| word.to_lowercase()).collect()
-}
-
-fn named(s: &RuleSubject<'_>, found: &[&str], none: &'static str, some: &str) -> Verdict {
-    let message = if found.is_empty() {
-        none.into()
-    } else {
-        s.say(|| format!("{some}: {}", found.join(", ")))
-    };
-    Verdict::binary(found.is_empty(), message)
 }
 
 fn counted(s: &RuleSubject<'_>, count: usize, none: &'static str, some: &str) -> Verdict {

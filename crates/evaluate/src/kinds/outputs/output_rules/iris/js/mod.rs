@@ -18,17 +18,7 @@ pub(in crate::kinds::outputs::output_rules) fn length(text: &str) -> usize {
 /// Returns true for white space and line terminators of ECMAScript: U+FEFF is one, U+0085 and
 /// U+200B are not.
 pub(in crate::kinds::outputs::output_rules) fn is_space(c: char) -> bool {
-    matches!(
-        c,
-        '\t' | '\n' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'
-            ..='\u{200a}'
-                | '\u{2028}'
-                | '\u{2029}'
-                | '\u{202f}'
-                | '\u{205f}'
-                | '\u{3000}'
-                | '\u{feff}'
-    )
+    (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}'
 }
 
 /// Returns true if the text has only white space.
