@@ -6,7 +6,6 @@
 //! than words. The cost is linear in the result and charged in steps ([`WorkBudget`]); expressions
 //! see only the beginning and the end of a long text.
 
-mod beside;
 pub mod config;
 mod fields;
 mod literals;

@@ -12,6 +12,7 @@ use super::literals::{FoundLiteral, LiteralSet};
 use super::openers::{Opener, openers};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
+use crate::tree::beside::Begin;
 use crate::tree::{ExpressionTree, MatchStart, alternatives, steps_for};
 use regex_syntax::hir::{Hir, Look};
 
@@ -75,14 +76,6 @@ impl<'t> FoldedText<'t> {
     pub(super) fn literals(&self, literals: &LiteralSet) -> &[FoundLiteral] {
         self.literals.get_or_init(|| literals.places(self.small()))
     }
-}
-
-/// Anchor of an expression's matches.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Begin {
-    Text,
-    Line,
-    Anywhere,
 }
 
 /// Expression to add.

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::beside::{BesideParts, PartsBeyond, Side, SideBytes};
-use super::opened::Begin;
 use crate::prefilter::grams::commonness;
+use crate::tree::beside::{Begin, BesideParts, PartsBeyond, Side, SideBytes};
 use crate::tree::{CharClass, ExpressionTree, TreeStep};
 
 /// Shortest literal worth a search, bytes.
@@ -206,12 +205,13 @@ impl Opener {
 
     /// Returns true if a match may contain it at this place of a text.
     pub(super) fn fits(&self, text: &[u8], at: usize) -> bool {
-        let (before, from) = text.split_at(at);
-        let behind = from.get(self.literal.len()..).unwrap_or_default();
+        let end = at + self.literal.len();
         let [on_left, on_right] = &self.beside;
-        behind.len() <= self.behind
-            && on_right.fit(behind.iter())
-            && on_left.fit(before.iter().rev())
+        // Most places fail at the next byte.
+        text.get(end).is_none_or(|next| on_right.may_begin(*next))
+            && text.len() <= self.behind.saturating_add(end)
+            && on_right.fit(text[end..].iter())
+            && on_left.fit(text[..at].iter().rev())
     }
 
     /// Merges another opener of the same literal.
@@ -347,4 +347,57 @@ fn spelled(part: &ExpressionTree) -> Option<Vec<String>> {
 fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> {
     let pairs = starts.iter().flat_map(|start| ends.iter().map(move |end| start.clone() + end));
     (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::plain_of;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, begin: Begin, opening: &[&str], not: &[&str]) {
+        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
+        let found = openers(&tree, &[], begin);
+        let opens = |text: &&&str| {
+            found[0].iter().any(|opener| {
+                let places = memchr::memmem::find_iter(text.as_bytes(), &opener.literal);
+                { places }.any(|at| opener.fits(text.as_bytes(), at))
+            })
+        };
+        assert_eq!(opening.iter().find(|text| !opens(text)), None, "{pattern}");
+        assert_eq!(not.iter().find(opens), None, "{pattern}");
+    }
+
+    #[test]
+    fn bytes_beside_a_literal_tell_most_that_no_match_has() {
+        let any = Begin::Anywhere;
+        check("failed(?:: |, )", any, &["it failed: x", "failed, x"], &["failed ", "failed:x"]);
+        check(r"\d ?failed", any, &["2 failed", "x2failed"], &["-failed", "failed"]);
+        check(r"failed\b", any, &["failed", "failed.", "failedé"], &["failedly"]);
+        check("(?:a|bc)failed(?:x?y){2,5}z", any, &["bcfailedxyxyz"], &["bfailedxy", "afailedxz"]);
+        check(
+            "failed[ .]{0,8}$",
+            any,
+            &["failed", "failed .."],
+            &["failed x", "failed .. ...... "],
+        );
+    }
+
+    #[test]
+    fn literal_that_tells_where_matches_begin_comes_first() {
+        let pattern = r"please [a-z ]*\b(?:retry|try again)\b[^\n]{0,60}$";
+        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
+        let both = openers(&tree, &[], Begin::Anywhere);
+        let both = both.map(|all| all.into_iter().map(|it| it.literal).collect::<Vec<_>>());
+        assert_eq!(both, [vec!["please "], vec!["retry", "try again"]]);
+    }
+
+    #[test]
+    fn an_expression_that_begins_with_a_line_has_nothing_of_it_before_its_literal() {
+        check("(?:an )?failed", Begin::Text, &["failed", "an failed"], &["x failed", "\nfailed"]);
+        check("(?:an )?failed", Begin::Line, &["failed", "x\nan failed"], &["xfailed"]);
+        check("[ >]{0,4}failed", Begin::Line, &["x\n>> failed"], &["xfailed"]);
+    }
 }

@@ -6,12 +6,13 @@ use std::ops::Range;
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use super::literals::{FoundLiteral, LiteralSet};
-use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
+use super::opened::{FoldedText, NewExpression, Onward, OpenedExpressions};
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
 use crate::pack::expression::{bounded, plain_of};
 use crate::tree::SearchTree;
+use crate::tree::beside::Begin;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 
