@@ -16,7 +16,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use self::beside::SideBytes;
 pub(crate) use self::run::TreeMatch;
 use self::run::TreeRun;
-pub(crate) use self::search::SearchTree;
+pub(crate) use self::search::{SearchTree, places_of};
 use crate::pack::opening::ahead::{AHEAD, Ahead};
 
 /// Base steps of a search; further steps are added per byte of its text.
