@@ -178,6 +178,7 @@ impl MessageSigns {
                         begin,
                         case_sensitive: false,
                         is_whole: false,
+                        is_of_short: true,
                         needs: &[],
                     },
                     literals,

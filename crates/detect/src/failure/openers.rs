@@ -14,7 +14,7 @@ const NEED_BYTES_MIN: usize = 2;
 /// The same for literals without letters.
 const SIGNS_MIN: usize = 2;
 /// Longest searched prefix of a literal, bytes.
-const LITERAL_BYTES_MAX: usize = 12;
+pub(super) const LITERAL_BYTES_MAX: usize = 12;
 /// Limit on texts from expanding adjacent parts.
 const SPELLED_MAX: usize = 24;
 /// Limit on literals of one expression.
@@ -35,11 +35,12 @@ const COMMON: u64 = 100_000;
 /// Size of a text without a known window, bytes.
 const WIDE: usize = 1 << 10;
 
-/// Limits on the bytes and spaces of a match before a place.
+/// Limits on the bytes, spaces and line ends of a match before a place.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(super) struct Distance {
     pub(super) bytes: usize,
     pub(super) spaces: usize,
+    lines: usize,
 }
 
 /// Literal that opens an expression, in lower case.
@@ -100,22 +101,29 @@ impl<'t> Around<'t> {
 }
 
 impl Distance {
-    const MAX: Self = Self { bytes: usize::MAX, spaces: usize::MAX };
+    const MAX: Self = Self { bytes: usize::MAX, spaces: usize::MAX, lines: usize::MAX };
 
-    fn plus(self, other: Self) -> Self {
+    fn with(self, other: Self, of: fn(usize, usize) -> usize) -> Self {
         Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            spaces: self.spaces.saturating_add(other.spaces),
+            bytes: of(self.bytes, other.bytes),
+            spaces: of(self.spaces, other.spaces),
+            lines: of(self.lines, other.lines),
         }
     }
 
+    fn plus(self, other: Self) -> Self {
+        self.with(other, usize::saturating_add)
+    }
+
     fn or(self, other: Self) -> Self {
-        Self { bytes: self.bytes.max(other.bytes), spaces: self.spaces.max(other.spaces) }
+        self.with(other, usize::max)
     }
 
     /// Returns the limits of a match of a part.
     fn of(part: &ExpressionTree) -> Self {
-        Self { bytes: part.most(&ExpressionTree::leaf_bytes), spaces: part.most(&leaf_spaces) }
+        let of = |byte: u8| part.most(&move |leaf: &ExpressionTree| leaf_count(leaf, byte));
+        let bytes = part.most(&ExpressionTree::leaf_bytes);
+        Self { bytes, spaces: of(b' '), lines: of(b'\n') }
     }
 
     fn of_row(steps: &[TreeStep]) -> Self {
@@ -123,11 +131,11 @@ impl Distance {
     }
 }
 
-/// Returns the limit on spaces of a literal, a class or an assertion.
-fn leaf_spaces(leaf: &ExpressionTree) -> usize {
+/// Returns the limit on occurrences of a byte in a literal, a class or an assertion.
+fn leaf_count(leaf: &ExpressionTree, byte: u8) -> usize {
     match leaf {
-        ExpressionTree::Literal(bytes) => memchr::memchr_iter(b' ', bytes).count(),
-        ExpressionTree::Class(class) => usize::from(class.ascii >> b' ' & 1 == 1),
+        ExpressionTree::Literal(bytes) => memchr::memchr_iter(byte, bytes).count(),
+        ExpressionTree::Class(class) => usize::from(class.ascii >> byte & 1 == 1),
         _ => 0,
     }
 }
@@ -212,6 +220,13 @@ impl Opener {
             && text.len() <= self.behind.saturating_add(end)
             && on_right.fit(text[end..].iter())
             && on_left.fit(text[..at].iter().rev())
+    }
+
+    /// Returns true if it may only stand at an edge of a text: in the first line, or within so many
+    /// bytes of the beginning or the end.
+    pub(super) fn is_at_edge(&self, begin: Begin, bytes: usize) -> bool {
+        let is_first = self.before.lines == 0 || self.before.bytes < bytes;
+        begin == Begin::Text && is_first || self.behind < bytes - LITERAL_BYTES_MAX
     }
 
     /// Merges another opener of the same literal.

@@ -162,7 +162,9 @@ impl DetectorGroup {
         let count_min = config.count_min.unwrap_or(1).max(1);
         let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
         let is_whole = count_min > 1;
-        let new = NewExpression { hir, begin, case_sensitive, is_whole, needs: &needs };
+        let is_of_short = false;
+        let new =
+            NewExpression { hir, begin, case_sensitive, is_whole, is_of_short, needs: &needs };
         self.expressions.add(new, literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);
