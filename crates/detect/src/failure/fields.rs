@@ -1,7 +1,8 @@
 //! Conditions on the fields of a JSON object, and the object reduced to the fields they read.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+
+use hashbrown::HashSet;
 
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
 use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX, STEPS_PER_BYTE};
@@ -19,29 +20,20 @@ const NOTHING: &[&str] = &[
 
 /// Names of fields that detectors read: folded names, and suffixes of names.
 pub(super) struct Wanted {
-    names: BTreeSet<String>,
-    endings: Vec<String>,
+    names: HashSet<String>,
+    /// With the `*` before each.
+    endings: HashSet<String>,
 }
 
 impl Wanted {
     /// Collects the first names of paths; `*ed` is a suffix.
     pub(super) fn new<'n>(paths: impl Iterator<Item = &'n String>) -> Self {
-        let mut names = BTreeSet::new();
-        let mut endings = Vec::new();
-        for path in paths {
-            match path.strip_prefix('*') {
-                Some(ending) if endings.iter().any(|known| known == ending) => {}
-                Some(ending) => endings.push(ending.to_owned()),
-                None => {
-                    names.insert(path.clone());
-                }
-            }
-        }
+        let (endings, names) = paths.cloned().partition(|path| path.starts_with('*'));
         Self { names, endings }
     }
 
     fn holds(&self, key: &str) -> bool {
-        self.names.contains(key) || self.endings.iter().any(|ending| key.ends_with(&**ending))
+        self.names.contains(key) || self.endings.iter().any(|ending| key.ends_with(&ending[1..]))
     }
 }
 
@@ -57,6 +49,9 @@ pub(super) struct ResultFields<'v> {
 /// Returns a name in lower case, without `_`, `-` and spaces.
 pub(super) fn folded(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    if name.is_ascii() {
+        return letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    }
     letters.flat_map(char::to_lowercase).collect()
 }
 
@@ -112,9 +107,6 @@ impl<'v> ResultFields<'v> {
     /// Returns true if a value at a path passes.
     fn any_at(&self, path: &[String], passes: impl Fn(&Value<'v>) -> bool) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
-        if self.marks & mark(first) == 0 {
-            return false;
-        }
         let leads = |value| below(value, rest).is_some_and(&passes);
         match first.strip_prefix('*') {
             Some(ending) => {
@@ -161,6 +153,8 @@ pub(super) struct FieldDetector {
 
 struct FieldCondition {
     paths: Vec<Vec<String>>,
+    /// Filter bits of the first names of its paths.
+    marks: u64,
     filled: bool,
     is: Vec<String>,
     range: Option<(i64, i64)>,
@@ -220,8 +214,11 @@ impl FieldCondition {
                 .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")));
             Ok::<_, SettingsError>(SearchTree::of(&hir?, true))
         };
+        let paths: Vec<Vec<String>> =
+            config.at.iter().map(|at| at.split('.').map(folded).collect()).collect();
         Ok(Self {
-            paths: config.at.iter().map(|at| at.split('.').map(folded).collect()).collect(),
+            marks: paths.iter().fold(0, |marks, path| marks | mark(&path[0])),
+            paths,
             filled: config.filled,
             is: config.is.iter().map(|text| text.to_lowercase()).collect(),
             range,
@@ -230,7 +227,8 @@ impl FieldCondition {
     }
 
     fn holds(&self, fields: &ResultFields<'_>, effort: &WorkBudget) -> bool {
-        self.paths.iter().any(|path| fields.any_at(path, |value| self.passes(value, effort)))
+        fields.marks & self.marks != 0
+            && self.paths.iter().any(|path| fields.any_at(path, |value| self.passes(value, effort)))
     }
 
     fn passes(&self, value: &Value<'_>, effort: &WorkBudget) -> bool {

@@ -9,12 +9,13 @@
 use hashbrown::HashSet;
 
 use super::literals::LiteralSet;
-use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
+use super::opened::{FoldedText, NewExpression, Onward, OpenedExpressions};
 use super::search::FailureSearch;
 use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::pack::compile::TextForm;
 use crate::pack::expression::plain_of;
+use crate::tree::beside::Begin;
 use crate::tree::{SearchTree, is_of_word};
 use spanscore_base::settings::{SettingsError, yaml};
 
@@ -177,6 +178,7 @@ impl MessageSigns {
                         begin,
                         case_sensitive: false,
                         is_whole: false,
+                        is_of_short: true,
                         needs: &[],
                     },
                     literals,

@@ -6,7 +6,6 @@
 //! than words. The cost is linear in the result and charged in steps ([`WorkBudget`]); expressions
 //! see only the beginning and the end of a long text.
 
-mod beside;
 pub mod config;
 mod fields;
 mod literals;
@@ -61,6 +60,8 @@ pub struct FailureDetectors {
     messages: Option<MessageSigns>,
     /// Literals of all expressions.
     literals: LiteralSet,
+    /// [`Self::ends`] with their own literals, for the text after an object: a fiftieth of all.
+    closing: (TextDetectors, LiteralSet),
 }
 
 /// Returns the built-in detectors.
@@ -108,6 +109,8 @@ impl FailureDetectors {
             inside.extend(pack.inside.iter().map(|name| folded(name)));
         }
         let mut literals = LiteralSet::default();
+        let mut closing = LiteralSet::default();
+        let is_end = |at| at == TextPlace::End;
         let wanted = detectors.iter().flat_map(FieldDetector::names).chain(&inside);
         Ok(Self {
             wanted: Wanted::new(wanted),
@@ -116,10 +119,11 @@ impl FailureDetectors {
             starts: TextDetectors::new(packs, &mut literals, |at| {
                 !matches!(at, TextPlace::End | TextPlace::Last)
             })?,
-            ends: TextDetectors::new(packs, &mut literals, |at| at == TextPlace::End)?,
+            ends: TextDetectors::new(packs, &mut literals, is_end)?,
             lasts: TextDetectors::new(packs, &mut literals, |at| at == TextPlace::Last)?,
             messages: with_messages.then(|| MessageSigns::built_in(&mut literals)).transpose()?,
             literals,
+            closing: (TextDetectors::new(packs, &mut closing, is_end)?, closing),
         })
     }
 

@@ -8,13 +8,17 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::literals::{FoundLiteral, LiteralSet};
+use super::literals::{EDGE_BYTES, FoundLiteral, LiteralSet};
 use super::openers::{Opener, openers};
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
+use crate::tree::beside::Begin;
 use crate::tree::{ExpressionTree, MatchStart, alternatives, steps_for};
 use regex_syntax::hir::{Hir, Look};
 
+/// A short text has nothing between its edges.
+const _: () = assert!(MESSAGE_BYTES_MAX <= 2 * EDGE_BYTES);
 /// Number of spaces whose offsets are known.
 const SPACES: usize = 16;
 
@@ -77,14 +81,6 @@ impl<'t> FoldedText<'t> {
     }
 }
 
-/// Anchor of an expression's matches.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Begin {
-    Text,
-    Line,
-    Anywhere,
-}
-
 /// Expression to add.
 pub(super) struct NewExpression<'n> {
     pub(super) hir: &'n Hir,
@@ -92,6 +88,8 @@ pub(super) struct NewExpression<'n> {
     pub(super) case_sensitive: bool,
     /// True if its alternatives cannot be tried one by one.
     pub(super) is_whole: bool,
+    /// True if it is only searched in texts of at most [`MESSAGE_BYTES_MAX`].
+    pub(super) is_of_short: bool,
     /// Literals in lower case of which a matched text has one; empty without such a condition.
     pub(super) needs: &'n [String],
 }
@@ -167,14 +165,14 @@ pub(super) struct OpenedExpressions {
 impl OpenedExpressions {
     /// Adds an expression, which gets the next number.
     pub(super) fn add(&mut self, new: NewExpression<'_>, literals: &mut LiteralSet) {
-        let NewExpression { hir, begin, case_sensitive, is_whole, needs } = new;
+        let NewExpression { hir, begin, case_sensitive, is_whole, is_of_short, needs } = new;
         let split = if is_whole { vec![hir.clone()] } else { alternatives(hir) };
         for hir in split {
             let tree = ExpressionTree::of(&hir, !case_sensitive);
             let begin = if tree.is_at(Look::Start) { Begin::Text } else { begin };
             let branch = self.branches.len();
             let both = openers(&tree, needs, begin);
-            let is_paired = self.enter(branch, begin, both, literals);
+            let is_paired = self.enter(branch, (begin, is_of_short), both, literals);
             let start = tree.start();
             let expression = self.count;
             self.branches.push(Branch {
@@ -193,11 +191,14 @@ impl OpenedExpressions {
     fn enter(
         &mut self,
         branch: usize,
-        begin: Begin,
+        (begin, is_of_short): (Begin, bool),
         both: [Vec<Opener>; 2],
         literals: &mut LiteralSet,
     ) -> bool {
-        let mut numbered = |opener: Opener| Some((literals.number(&opener.literal)?, opener));
+        let mut numbered = |opener: Opener| {
+            let is_at_edge = is_of_short || opener.is_at_edge(begin, EDGE_BYTES);
+            Some((literals.number(&opener.literal, is_at_edge)?, opener))
+        };
         let mut of = |all: Vec<Opener>| all.into_iter().map(&mut numbered).collect();
         let both: [Option<Vec<(usize, Opener)>>; 2] = both.map(&mut of);
         let [Some(first), Some(other)] = both else {

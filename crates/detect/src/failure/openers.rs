@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::beside::{BesideParts, PartsBeyond, Side, SideBytes};
-use super::opened::Begin;
 use crate::prefilter::grams::commonness;
+use crate::tree::beside::{Begin, BesideParts, PartsBeyond, Side, SideBytes};
 use crate::tree::{CharClass, ExpressionTree, TreeStep};
 
 /// Shortest literal worth a search, bytes.
@@ -15,7 +14,7 @@ const NEED_BYTES_MIN: usize = 2;
 /// The same for literals without letters.
 const SIGNS_MIN: usize = 2;
 /// Longest searched prefix of a literal, bytes.
-const LITERAL_BYTES_MAX: usize = 12;
+pub(super) const LITERAL_BYTES_MAX: usize = 12;
 /// Limit on texts from expanding adjacent parts.
 const SPELLED_MAX: usize = 24;
 /// Limit on literals of one expression.
@@ -36,11 +35,12 @@ const COMMON: u64 = 100_000;
 /// Size of a text without a known window, bytes.
 const WIDE: usize = 1 << 10;
 
-/// Limits on the bytes and spaces of a match before a place.
+/// Limits on the bytes, spaces and line ends of a match before a place.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(super) struct Distance {
     pub(super) bytes: usize,
     pub(super) spaces: usize,
+    lines: usize,
 }
 
 /// Literal that opens an expression, in lower case.
@@ -101,22 +101,29 @@ impl<'t> Around<'t> {
 }
 
 impl Distance {
-    const MAX: Self = Self { bytes: usize::MAX, spaces: usize::MAX };
+    const MAX: Self = Self { bytes: usize::MAX, spaces: usize::MAX, lines: usize::MAX };
 
-    fn plus(self, other: Self) -> Self {
+    fn with(self, other: Self, of: fn(usize, usize) -> usize) -> Self {
         Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            spaces: self.spaces.saturating_add(other.spaces),
+            bytes: of(self.bytes, other.bytes),
+            spaces: of(self.spaces, other.spaces),
+            lines: of(self.lines, other.lines),
         }
     }
 
+    fn plus(self, other: Self) -> Self {
+        self.with(other, usize::saturating_add)
+    }
+
     fn or(self, other: Self) -> Self {
-        Self { bytes: self.bytes.max(other.bytes), spaces: self.spaces.max(other.spaces) }
+        self.with(other, usize::max)
     }
 
     /// Returns the limits of a match of a part.
     fn of(part: &ExpressionTree) -> Self {
-        Self { bytes: part.most(&ExpressionTree::leaf_bytes), spaces: part.most(&leaf_spaces) }
+        let of = |byte: u8| part.most(&move |leaf: &ExpressionTree| leaf_count(leaf, byte));
+        let bytes = part.most(&ExpressionTree::leaf_bytes);
+        Self { bytes, spaces: of(b' '), lines: of(b'\n') }
     }
 
     fn of_row(steps: &[TreeStep]) -> Self {
@@ -124,11 +131,11 @@ impl Distance {
     }
 }
 
-/// Returns the limit on spaces of a literal, a class or an assertion.
-fn leaf_spaces(leaf: &ExpressionTree) -> usize {
+/// Returns the limit on occurrences of a byte in a literal, a class or an assertion.
+fn leaf_count(leaf: &ExpressionTree, byte: u8) -> usize {
     match leaf {
-        ExpressionTree::Literal(bytes) => memchr::memchr_iter(b' ', bytes).count(),
-        ExpressionTree::Class(class) => usize::from(class.ascii >> b' ' & 1 == 1),
+        ExpressionTree::Literal(bytes) => memchr::memchr_iter(byte, bytes).count(),
+        ExpressionTree::Class(class) => usize::from(class.ascii >> byte & 1 == 1),
         _ => 0,
     }
 }
@@ -206,12 +213,20 @@ impl Opener {
 
     /// Returns true if a match may contain it at this place of a text.
     pub(super) fn fits(&self, text: &[u8], at: usize) -> bool {
-        let (before, from) = text.split_at(at);
-        let behind = from.get(self.literal.len()..).unwrap_or_default();
+        let end = at + self.literal.len();
         let [on_left, on_right] = &self.beside;
-        behind.len() <= self.behind
-            && on_right.fit(behind.iter())
-            && on_left.fit(before.iter().rev())
+        // Most places fail at the next byte.
+        text.get(end).is_none_or(|next| on_right.may_begin(*next))
+            && text.len() <= self.behind.saturating_add(end)
+            && on_right.fit(text[end..].iter())
+            && on_left.fit(text[..at].iter().rev())
+    }
+
+    /// Returns true if it may only stand at an edge of a text: in the first line, or within so many
+    /// bytes of the beginning or the end.
+    pub(super) fn is_at_edge(&self, begin: Begin, bytes: usize) -> bool {
+        let is_first = self.before.lines == 0 || self.before.bytes < bytes;
+        begin == Begin::Text && is_first || self.behind < bytes - LITERAL_BYTES_MAX
     }
 
     /// Merges another opener of the same literal.
@@ -347,4 +362,57 @@ fn spelled(part: &ExpressionTree) -> Option<Vec<String>> {
 fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> {
     let pairs = starts.iter().flat_map(|start| ends.iter().map(move |end| start.clone() + end));
     (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::plain_of;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, begin: Begin, opening: &[&str], not: &[&str]) {
+        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
+        let found = openers(&tree, &[], begin);
+        let opens = |text: &&&str| {
+            found[0].iter().any(|opener| {
+                let places = memchr::memmem::find_iter(text.as_bytes(), &opener.literal);
+                { places }.any(|at| opener.fits(text.as_bytes(), at))
+            })
+        };
+        assert_eq!(opening.iter().find(|text| !opens(text)), None, "{pattern}");
+        assert_eq!(not.iter().find(opens), None, "{pattern}");
+    }
+
+    #[test]
+    fn bytes_beside_a_literal_tell_most_that_no_match_has() {
+        let any = Begin::Anywhere;
+        check("failed(?:: |, )", any, &["it failed: x", "failed, x"], &["failed ", "failed:x"]);
+        check(r"\d ?failed", any, &["2 failed", "x2failed"], &["-failed", "failed"]);
+        check(r"failed\b", any, &["failed", "failed.", "failedé"], &["failedly"]);
+        check("(?:a|bc)failed(?:x?y){2,5}z", any, &["bcfailedxyxyz"], &["bfailedxy", "afailedxz"]);
+        check(
+            "failed[ .]{0,8}$",
+            any,
+            &["failed", "failed .."],
+            &["failed x", "failed .. ...... "],
+        );
+    }
+
+    #[test]
+    fn literal_that_tells_where_matches_begin_comes_first() {
+        let pattern = r"please [a-z ]*\b(?:retry|try again)\b[^\n]{0,60}$";
+        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
+        let both = openers(&tree, &[], Begin::Anywhere);
+        let both = both.map(|all| all.into_iter().map(|it| it.literal).collect::<Vec<_>>());
+        assert_eq!(both, [vec!["please "], vec!["retry", "try again"]]);
+    }
+
+    #[test]
+    fn an_expression_that_begins_with_a_line_has_nothing_of_it_before_its_literal() {
+        check("(?:an )?failed", Begin::Text, &["failed", "an failed"], &["x failed", "\nfailed"]);
+        check("(?:an )?failed", Begin::Line, &["failed", "x\nan failed"], &["xfailed"]);
+        check("[ >]{0,4}failed", Begin::Line, &["x\n>> failed"], &["xfailed"]);
+    }
 }

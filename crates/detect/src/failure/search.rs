@@ -52,14 +52,15 @@ impl<'d> FailureSearch<'d, '_> {
             return None;
         }
         let small = text.len() <= FIELD_BYTES_MAX;
-        let FailureDetectors { starts, ends, lasts, wanted, messages, literals, .. } =
+        let FailureDetectors { starts, ends, lasts, closing, wanted, messages, literals, .. } =
             self.detectors;
         match text.as_bytes().first()? {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
                 // A shell appends its exit code after the object.
-                return found
-                    .or_else(|| ends.judge(&FoldedText::of(tail(text)), literals, self.effort));
+                return found.or_else(|| {
+                    closing.0.judge(&FoldedText::of(tail(text)), &closing.1, self.effort)
+                });
             }
             b'[' | b'"' if small && let Ok(value) = json::parse(text) => {
                 return self.value(&value, depth + 1);

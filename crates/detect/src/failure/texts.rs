@@ -6,12 +6,13 @@ use std::ops::Range;
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use super::literals::{FoundLiteral, LiteralSet};
-use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
+use super::opened::{FoldedText, NewExpression, Onward, OpenedExpressions};
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
 use crate::pack::expression::{bounded, plain_of};
 use crate::tree::SearchTree;
+use crate::tree::beside::Begin;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 
@@ -161,7 +162,9 @@ impl DetectorGroup {
         let count_min = config.count_min.unwrap_or(1).max(1);
         let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
         let is_whole = count_min > 1;
-        let new = NewExpression { hir, begin, case_sensitive, is_whole, needs: &needs };
+        let is_of_short = false;
+        let new =
+            NewExpression { hir, begin, case_sensitive, is_whole, is_of_short, needs: &needs };
         self.expressions.add(new, literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);

@@ -163,13 +163,21 @@ impl Shadow {
     }
 }
 
+/// Bytes compared at once.
+const CHUNK: usize = 16;
+
 /// Returns the length of the prefix that is its own shadow, and the next character. From
 /// `to_mixed`, the start of a mixed-script word, only ASCII counts.
 fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
     let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
     let mut at = 0;
     loop {
-        // Most is ASCII, and testing a byte is faster than decoding a character.
+        // Most is ASCII, and testing a byte is faster than decoding a character; bytes of a chunk
+        // are tested at once.
+        let (chunks, _) = text.as_bytes()[at..].as_chunks::<CHUNK>();
+        let is_all_plain =
+            |chunk: &&[u8; CHUNK]| chunk.iter().fold(true, |all, &byte| all & is_plain(byte));
+        at += CHUNK * chunks.iter().take_while(is_all_plain).count();
         at += text.as_bytes()[at..].iter().position(|&b| !is_plain(b)).unwrap_or(text.len() - at);
         match text[at..].chars().next() {
             Some(c) if !c.is_ascii() && at < to_mixed && is_own_shadow(c) => at += c.len_utf8(),
@@ -305,7 +313,11 @@ fn look_alike(c: char) -> char {
 /// Returns words that mix Latin letters with look-alikes, as byte ranges in order.
 fn mixed_words(text: &str) -> Vec<(usize, usize)> {
     let mut words = Vec::new();
-    if !text.chars().any(|c| matches!(c, '\u{250}'..='\u{58f}')) {
+    // The first bytes of look-alikes are compared many at once, without decoding.
+    let may_be = |any: bool, byte: &u8| any | matches!(byte, 0xc9..=0xd6);
+    if !text.as_bytes().iter().fold(false, may_be)
+        || !text.chars().any(|c| matches!(c, '\u{250}'..='\u{58f}'))
+    {
         return words;
     }
     let mut at = 0;

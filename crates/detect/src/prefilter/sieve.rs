@@ -7,13 +7,15 @@
 //! of the bucket's anchors. Only offsets that pass are compared with the anchors themselves. Unlike
 //! an automaton's steps the lookups are independent, and few branches are hard to predict, so this
 //! is faster on ordinary prose. An anchor is entered for even and odd offsets, by its four bytes
-//! that are rarest in prose ([`grams`](super::grams)); shorter anchors are found by [three
+//! that are rarest in prose ([`grams`](super::grams)); many shorter anchors are found by [three
 //! bytes](super::short). Linear: an offset has a bounded number of anchors.
 
 use std::ops::Range;
 
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
 use super::short::{SHORT_BYTES_MAX, ShortAnchors};
+use crate::tree::places_of;
+use memchr::memmem::Finder;
 
 /// Set of anchors; bit `n` is anchor `n`.
 pub(crate) type Anchors = [u64; WORDS];
@@ -66,6 +68,9 @@ type Block = [u8; BEFORE + BLOCK + AFTER];
 const PAD: u8 = 0x7f;
 /// Initial capacity for the occurrences in an ordinary text, which avoids reallocation.
 pub(super) const PLACES_USUAL: usize = 128;
+/// Number of short anchors up to which they are entered like others for ASCII texts, where unknown
+/// bytes have few values: looking up each offset in a table of their own takes a third of a search.
+const SHORT_FEW: usize = 128;
 /// Capacity for candidates of several blocks.
 const CANDIDATES_MAX: usize = 128;
 
@@ -75,9 +80,9 @@ pub(crate) struct Sieve {
     tables: Option<Tables>,
     short: ShortAnchors,
     anchors: Vec<Anchor>,
-    /// Anchors of one character beyond ASCII in two bytes, which are searched one by one: as grams
-    /// with two unknown bytes they would fill the table.
-    pairs: Vec<(usize, [u8; 2])>,
+    /// Anchors of two bytes without ASCII letters: of one character, or if short ones are few. They
+    /// are searched one by one: as grams with two unknown bytes they would fill the table.
+    pairs: Vec<(u16, Finder<'static>)>,
 }
 
 /// Anchors by their grams: 384 KiB and the entries.
@@ -234,6 +239,10 @@ impl Sieve {
         let fold = if ascii { FOLD_ASCII } else { FOLD_ANY };
         let short = ShortAnchors::default();
         let mut sieve = Self { tables: None, short, anchors: Vec::new(), pairs: Vec::new() };
+        let is_short = |bytes: &[u8]| bytes.is_ascii() && bytes.len() <= SHORT_BYTES_MAX;
+        let own = anchors.iter().enumerate().filter(|(index, _)| take(*index));
+        let are_few =
+            ascii && own.filter(|(_, text)| is_short(text.as_bytes())).count() <= SHORT_FEW;
         for (index, text) in anchors.iter().enumerate() {
             let (word_start, text) = match text.strip_prefix('^') {
                 Some(rest) => (true, rest),
@@ -243,10 +252,12 @@ impl Sieve {
             let is_taken = take(index) && (anchor.bytes.is_ascii() || !ascii);
             match anchor.bytes[..] {
                 _ if !is_taken => {}
-                ref bytes if bytes.is_ascii() && bytes.len() <= SHORT_BYTES_MAX => {
+                ref bytes if is_short(bytes) && !are_few => {
                     sieve.short.enter(bytes, index);
                 }
-                [first, second] => sieve.pairs.push((index, [first, second])),
+                ref bytes @ [_, _] if !bytes.iter().any(u8::is_ascii_alphabetic) => {
+                    sieve.pairs.push((index as u16, Finder::new(bytes).into_owned()));
+                }
                 _ => sieve.tables.get_or_insert_with(|| Tables::new(fold)).enter(&anchor, index),
             }
             sieve.anchors.push(anchor);
@@ -263,12 +274,9 @@ impl Sieve {
         let text = &text[..part.end];
         let base = part.start;
         let part = &text[base..];
-        for &(index, [first, second]) in self.pairs.iter().filter(|(_, [a, b])| *a.max(b) <= top) {
-            for at in memchr::memchr_iter(second, part) {
-                if at > 0 && part[at - 1] == first {
-                    hits.add(index, base + at - 1);
-                }
-            }
+        let may_stand = |pair: &Finder<'_>| pair.needle().iter().all(|byte| *byte <= top);
+        for (index, pair) in self.pairs.iter().filter(|(_, pair)| may_stand(pair)) {
+            places_of(pair, part).for_each(|at| self.confirm(text, base + at, *index, hits));
         }
         self.short.find(text, base, |anchor, start| self.confirm(text, start, anchor, hits));
         let Some(tables) = &self.tables else { return };
@@ -318,9 +326,11 @@ impl Sieve {
         if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
             return;
         }
-        let rest = anchor.bytes.get(8..).unwrap_or_default();
-        let there = text.get(start + 8..).and_then(|there| there.get(..rest.len()));
-        if rest.is_empty() || there.is_some_and(|there| there.eq_ignore_ascii_case(rest)) {
+        let is_all = |rest: &[u8]| {
+            let there = text.get(start + 8..).and_then(|there| there.get(..rest.len()));
+            there.is_some_and(|there| there.eq_ignore_ascii_case(rest))
+        };
+        if anchor.bytes.len() <= 8 || is_all(&anchor.bytes[8..]) {
             hits.add(usize::from(index), start);
         }
     }

@@ -5,6 +5,7 @@
 //! occurrences of its literals. The possible first bytes of each part avoid most steps. A search
 //! reports when its steps are used up, which bounds the cost of a hostile text.
 
+pub(crate) mod beside;
 mod run;
 mod search;
 
@@ -12,9 +13,10 @@ use std::ops::RangeInclusive;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
+use self::beside::SideBytes;
 pub(crate) use self::run::TreeMatch;
 use self::run::TreeRun;
-pub(crate) use self::search::SearchTree;
+pub(crate) use self::search::{SearchTree, places_of};
 use crate::pack::opening::ahead::{AHEAD, Ahead};
 
 /// Base steps of a search; further steps are added per byte of its text.
@@ -53,8 +55,8 @@ pub(crate) struct TreeStep {
 /// Conditions on the place where a match begins.
 #[derive(Clone, Copy)]
 pub(crate) struct MatchStart {
-    /// Possible first ASCII bytes; all if the match may be empty. Other bytes are always possible.
-    first: AsciiSet,
+    /// Possible first bytes. The second halves the parts that are tried in real results.
+    bytes: SideBytes,
     /// True at the beginning or the end of a word.
     at_edge: bool,
     /// Greatest distance to the end of the text; unbounded for a match that may end before it.
@@ -62,15 +64,29 @@ pub(crate) struct MatchStart {
 }
 
 impl MatchStart {
+    /// Returns those of a match of consecutive parts.
+    fn of(parts: &[ExpressionTree], to_end: u32) -> Self {
+        let at_edge = parts.first().is_some_and(|part| part.is_at(Look::WordAscii));
+        Self { bytes: SideBytes::of_start(parts), at_edge, to_end }
+    }
+
     /// Returns true if a match may begin at an offset of a text.
     #[inline]
-    pub(crate) fn fits(self, text: &[u8], at: usize) -> bool {
-        if text.len().saturating_sub(at) > self.to_end as usize {
-            return false;
-        }
-        let Some(&next) = text.get(at) else { return self.first == AsciiSet::MAX };
-        let is_in = !next.is_ascii() || has(self.first, next);
-        is_in && (!self.at_edge || at == 0 || is_of_word(next) != is_of_word(text[at - 1]))
+    pub(crate) fn fits(&self, text: &[u8], at: usize) -> bool {
+        let next = text.get(at);
+        next.map_or(self.bytes.may_be_empty(), |byte| self.bytes.may_begin(*byte))
+            && self.fits_further(text, at)
+    }
+
+    /// Most places fail at the first byte, which is tested in line.
+    #[inline(never)]
+    fn fits_further(&self, text: &[u8], at: usize) -> bool {
+        let is_edge = |next: &u8| at == 0 || is_of_word(*next) != is_of_word(text[at - 1]);
+        text.get(at..).is_some_and(|rest| {
+            rest.len() <= self.to_end as usize
+                && (!self.at_edge || rest.first().is_none_or(is_edge))
+                && self.bytes.fit(rest.iter())
+        })
     }
 }
 
@@ -88,7 +104,7 @@ impl ByFirst {
         let mut by_first = Self { ends: [0; 0x81], alternatives: Vec::new() };
         for byte in 0..0x80 {
             let begin = |(index, step): (u16, &TreeStep)| {
-                (step.start.first >> byte & 1 == 1).then_some(index)
+                step.start.bytes.may_begin(byte as u8).then_some(index)
             };
             by_first.alternatives.extend((0..).zip(steps).filter_map(begin));
             by_first.ends[byte + 1] = by_first.alternatives.len() as u16;
@@ -205,59 +221,24 @@ impl ExpressionTree {
     }
 
     fn row(parts: Vec<Self>) -> Self {
-        let mut steps = Vec::with_capacity(parts.len());
-        let mut behind = (0, true);
         let mut to_end = u32::MAX;
-        for part in parts.into_iter().rev() {
-            let (first, may_be_empty) = part.first();
-            behind = if may_be_empty { (first | behind.0, behind.1) } else { (first, false) };
-            let first = if behind.1 { AsciiSet::MAX } else { behind.0 };
+        let mut starts = Vec::with_capacity(parts.len());
+        for (at, part) in parts.iter().enumerate().rev() {
             if to_end < u32::MAX || part.is_to_end() {
                 let beyond = if part.is_to_end() { 0 } else { to_end };
                 to_end = beyond.saturating_add(part.bytes_max());
             }
-            let start = MatchStart { first, at_edge: part.is_at(Look::WordAscii), to_end };
-            steps.push(TreeStep { part, start });
+            starts.push(MatchStart::of(&parts[at..], to_end));
         }
-        steps.reverse();
-        Self::Row(steps)
-    }
-
-    /// Returns its possible first bytes, and true if it may be empty.
-    fn first(&self) -> (AsciiSet, bool) {
-        match self {
-            // Other bytes are always possible.
-            Self::Literal(bytes) => (bytes.first().map_or(0, |&byte| bit(byte)), bytes.is_empty()),
-            Self::Class(class) => (class.ascii, false),
-            Self::Look(_) => (0, true),
-            Self::Repeat(repeat) => {
-                let (first, may_be_empty) = repeat.part.first();
-                (first, may_be_empty || repeat.min == 0)
-            }
-            Self::Group(_, part) => part.first(),
-            Self::Either(parts, _) => {
-                let each = parts.iter().map(|step| step.part.first());
-                each.fold((0, false), |all, one| (all.0 | one.0, all.1 | one.1))
-            }
-            Self::Row(steps) => {
-                let mut all = 0;
-                for step in steps {
-                    let (first, may_be_empty) = step.part.first();
-                    all |= first;
-                    if !may_be_empty {
-                        return (all, false);
-                    }
-                }
-                (all, true)
-            }
-        }
+        let starts = starts.into_iter().rev();
+        Self::Row(
+            parts.into_iter().zip(starts).map(|(part, start)| TreeStep { part, start }).collect(),
+        )
     }
 
     pub(crate) fn start(&self) -> MatchStart {
-        let (first, may_be_empty) = self.first();
-        let first = if may_be_empty { AsciiSet::MAX } else { first };
         let to_end = if self.is_to_end() { self.bytes_max() } else { u32::MAX };
-        MatchStart { first, at_edge: self.is_at(Look::WordAscii), to_end }
+        MatchStart::of(std::slice::from_ref(self), to_end)
     }
 
     /// Returns the greatest length of a match, bytes.
@@ -408,16 +389,16 @@ impl PlacedTree {
     /// with `ahead`, except at the beginning of the text.
     pub(crate) fn of(hir: &Hir, in_small: bool, ahead: &Ahead) -> Self {
         let tree = ExpressionTree::of(hir, in_small);
-        let MatchStart { first, at_edge, .. } = tree.start();
+        let MatchStart { bytes, at_edge, .. } = tree.start();
         let mut sets = ahead.0;
-        sets[0] &= first;
+        sets.iter_mut().zip(bytes.sets).for_each(|(set, own)| *set &= own);
         let stands = |byte: usize| {
             let bit = |place: usize| byte > 0x7f || sets[place] >> byte & 1 == 1;
             (0..AHEAD).fold(0, |bits, place| bits | u8::from(bit(place)) << place)
         };
         Self {
             stands: Box::new(std::array::from_fn(stands)),
-            may_be_empty: first == AsciiSet::MAX,
+            may_be_empty: bytes.may_be_empty(),
             at_edge,
             least: hir.properties().minimum_len().unwrap_or_default(),
             tree,

@@ -108,7 +108,7 @@ impl<'t> TreeRun<'t> {
             }
             match &step.part {
                 ExpressionTree::Repeat(repeat) if let Some(class) = repeat.class() => {
-                    let next = rest.first().map(|step| step.start);
+                    let next = rest.first().map(|step| &step.start);
                     return self.deeper(|run| {
                         run.run_of((class, next), repeat, at, &mut |run, end| {
                             run.row(rest, end, then)
@@ -164,7 +164,7 @@ impl<'t> TreeRun<'t> {
     /// with `next`.
     fn run_of(
         &mut self,
-        (class, next): (&CharClass, Option<MatchStart>),
+        (class, next): (&CharClass, Option<&MatchStart>),
         repeat: &Repeat,
         at: usize,
         then: Then<'_, 't>,

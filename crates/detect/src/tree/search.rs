@@ -88,7 +88,7 @@ impl SearchPart {
 }
 
 /// Returns the offsets of a literal in a text, including overlapping ones.
-fn places_of(literal: &Finder<'_>, text: &[u8]) -> impl Iterator<Item = usize> {
+pub(crate) fn places_of(literal: &Finder<'_>, text: &[u8]) -> impl Iterator<Item = usize> {
     let next = |from: usize| Some(from + literal.find(text.get(from..)?)?);
     std::iter::successors(next(0), move |at| next(at + 1))
 }

@@ -52,10 +52,12 @@ const ANCHORS: [&str; 14] = [
     "ignore previous", "e prev",
 ];
 
-/// Sieves for any text and for ASCII texts.
-static SIEVES: LazyLock<[Sieve; 2]> = LazyLock::new(|| {
-    let anchors = ANCHORS.map(str::to_owned);
-    [false, true].map(|ascii| Sieve::new(&anchors, ascii, |_| true))
+/// Sieves for any text, and for ASCII texts with few short anchors and with many.
+static SIEVES: LazyLock<[Sieve; 3]> = LazyLock::new(|| {
+    let others = (0..=SHORT_FEW).map(|number| format!("~{number:03}"));
+    let anchors: Vec<String> = ANCHORS.map(str::to_owned).into_iter().chain(others).collect();
+    [(false, ANCHORS.len()), (true, ANCHORS.len()), (true, anchors.len())]
+        .map(|(ascii, count)| Sieve::new(&anchors[..count], ascii, |_| true))
 });
 
 /// Returns true if the anchor occurs, by a plain search.
@@ -79,7 +81,7 @@ proptest! {
         let text = parts.concat();
         let text = &text.as_bytes()[..text.len().saturating_sub(cut)];
         let top = text.iter().copied().max().unwrap_or_default();
-        let sieves = &SIEVES[..if text.is_ascii() { 2 } else { 1 }];
+        let sieves = &SIEVES[..if text.is_ascii() { 3 } else { 1 }];
         for sieve in sieves {
             let seen = found(sieve, text, top);
             for (index, anchor) in ANCHORS.iter().enumerate() {

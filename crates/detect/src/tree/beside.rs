@@ -1,15 +1,22 @@
-//! Bytes beside a literal: a cheap test before its expression runs.
+//! Bytes beside a place: a cheap test before an expression runs there.
 //!
 //! A literal alone is ordinary in logs, but few occurrences of `error` precede a colon or follow a
-//! digit. The parts of an expression around a literal give the possible bytes at each of the next
-//! offsets on both sides, and the possible ends of the text.
+//! digit. The parts of an expression around a literal, or from a place on, give the possible bytes
+//! at each of the next offsets on both sides, and the possible ends of the text.
 
 use std::rc::Rc;
 
-use super::opened::Begin;
+use super::{AsciiSet, CAPITALS, ExpressionTree, TO_SMALL, TreeStep, bit, has, is_of_word};
 use crate::pack::opening::ahead::OF_WORD;
-use crate::tree::{AsciiSet, CAPITALS, ExpressionTree, TO_SMALL, TreeStep, bit, has, is_of_word};
 use regex_syntax::hir::Look;
+
+/// Anchor of an expression's matches.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Begin {
+    Text,
+    Line,
+    Anywhere,
+}
 
 /// Number of tested bytes on each side.
 const PLACES: usize = 4;
@@ -21,17 +28,17 @@ const NEXT: PlaceBits = 1;
 const NEXT_AT_EDGE: PlaceBits = 1 << PLACES;
 
 /// Parts of an expression beside one of its parts, nearest first; anything may follow them.
-pub(super) type PartsBeyond<'t> = Option<Rc<BesideParts<'t>>>;
+pub(crate) type PartsBeyond<'t> = Option<Rc<BesideParts<'t>>>;
 
 /// Consecutive parts, and those beyond.
-pub(super) struct BesideParts<'t> {
-    pub(super) steps: &'t [TreeStep],
-    pub(super) beyond: PartsBeyond<'t>,
+pub(crate) struct BesideParts<'t> {
+    pub(crate) steps: &'t [TreeStep],
+    pub(crate) beyond: PartsBeyond<'t>,
 }
 
 /// Side of a literal.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Before,
     Behind,
 }
@@ -39,21 +46,20 @@ pub(super) enum Side {
 /// Sets of possible ASCII bytes in lower case per offset on a side; other bytes are always
 /// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SideBytes {
-    sets: [AsciiSet; PLACES],
+pub(crate) struct SideBytes {
+    pub(super) sets: [AsciiSet; PLACES],
     /// Offsets at which the text may end.
     ends: PlaceBits,
 }
 
 impl SideBytes {
     /// Accepts any bytes.
-    pub(super) const ANY: Self = Self { sets: [AsciiSet::MAX; PLACES], ends: PlaceBits::MAX };
+    pub(crate) const ANY: Self = Self { sets: [AsciiSet::MAX; PLACES], ends: PlaceBits::MAX };
 
     /// Computes the sets from the parts on a side of a literal, up to the anchor of the matches.
-    pub(super) fn of(literal: &[u8], side: Side, parts: &PartsBeyond<'_>, begin: Begin) -> Self {
+    pub(crate) fn of(literal: &[u8], side: Side, parts: &PartsBeyond<'_>, begin: Begin) -> Self {
         let next = if side == Side::Before { literal.first() } else { literal.last() };
-        let is_word = next.is_some_and(|byte| is_of_word(*byte));
-        let mut walk = BesideWalk { side, is_word, found: Self { sets: [0; PLACES], ends: 0 } };
+        let mut walk = BesideWalk::new(side, next.map(|byte| is_of_word(*byte)));
         let mut places = NEXT;
         let mut beyond = parts;
         while let Some(parts) = beyond {
@@ -64,8 +70,28 @@ impl SideBytes {
         walk.found
     }
 
+    /// Computes the sets from the parts that begin at a place, with any byte before it.
+    pub(super) fn of_start(parts: &[ExpressionTree]) -> Self {
+        let mut walk = BesideWalk::new(Side::Behind, None);
+        let places = parts.iter().fold(NEXT, |places, part| walk.part(part, places));
+        walk.close(places, Begin::Anywhere);
+        walk.found
+    }
+
+    /// Returns true if a byte is possible at the first offset.
+    #[inline]
+    pub(crate) fn may_begin(&self, byte: u8) -> bool {
+        !byte.is_ascii() || has(self.sets[0], byte)
+    }
+
+    /// Returns true if the text may end at the first offset.
+    #[inline]
+    pub(super) fn may_be_empty(&self) -> bool {
+        self.ends & 1 == 1
+    }
+
     /// Adds the sets of another.
-    pub(super) fn widen(&mut self, other: &Self) {
+    pub(crate) fn widen(&mut self, other: &Self) {
         self.ends |= other.ends;
         for (set, other) in self.sets.iter_mut().zip(other.sets) {
             *set |= other;
@@ -74,7 +100,7 @@ impl SideBytes {
 
     /// Returns true if these bytes, starting at the literal, are possible.
     #[inline]
-    pub(super) fn fit<'b>(&self, mut bytes: impl Iterator<Item = &'b u8>) -> bool {
+    pub(crate) fn fit<'b>(&self, mut bytes: impl Iterator<Item = &'b u8>) -> bool {
         for (place, set) in self.sets.iter().enumerate() {
             match bytes.next() {
                 Some(byte) if !byte.is_ascii() => return true,
@@ -90,12 +116,16 @@ impl SideBytes {
 /// Walk over the parts on one side.
 struct BesideWalk {
     side: Side,
-    /// True if the literal has a word character at that end.
-    is_word: bool,
+    /// True if the literal has a word character at that end; `None` if unknown.
+    is_word: Option<bool>,
     found: SideBytes,
 }
 
 impl BesideWalk {
+    fn new(side: Side, is_word: Option<bool>) -> Self {
+        Self { side, is_word, found: SideBytes { sets: [0; PLACES], ends: 0 } }
+    }
+
     /// Walks over consecutive parts from these offsets; returns the offsets after them.
     fn row(&mut self, steps: &[TreeStep], places: PlaceBits) -> PlaceBits {
         let side = self.side;
@@ -158,7 +188,11 @@ impl BesideWalk {
 
     /// Returns those bytes of a set that form a word edge with the literal's end.
     fn at_edge(&self, set: AsciiSet) -> AsciiSet {
-        if self.is_word { set & !OF_WORD } else { set & OF_WORD }
+        match self.is_word {
+            Some(true) => set & !OF_WORD,
+            Some(false) => set & OF_WORD,
+            None => set,
+        }
     }
 
     fn look(&mut self, look: Look, places: PlaceBits) -> PlaceBits {
@@ -172,7 +206,7 @@ impl BesideWalk {
 
     /// Allows the end of the text at these offsets.
     fn over(&mut self, places: PlaceBits) -> PlaceBits {
-        let is_next = places & NEXT_AT_EDGE != 0 && self.is_word;
+        let is_next = places & NEXT_AT_EDGE != 0 && self.is_word != Some(false);
         self.found.ends |= places & !NEXT_AT_EDGE | if is_next { NEXT } else { 0 };
         0
     }
@@ -190,59 +224,5 @@ impl BesideWalk {
         let first = beyond.trailing_zeros().min(PLACES as u32);
         self.found.sets[first as usize..].fill(AsciiSet::MAX);
         self.found.ends |= PlaceBits::MAX << first;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::failure::openers::openers;
-    use crate::pack::compile::TextForm;
-    use crate::pack::expression::plain_of;
-
-    use super::*;
-
-    #[track_caller]
-    fn check(pattern: &str, begin: Begin, opening: &[&str], not: &[&str]) {
-        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
-        let found = openers(&tree, &[], begin);
-        let opens = |text: &&&str| {
-            found[0].iter().any(|opener| {
-                let places = memchr::memmem::find_iter(text.as_bytes(), &opener.literal);
-                { places }.any(|at| opener.fits(text.as_bytes(), at))
-            })
-        };
-        assert_eq!(opening.iter().find(|text| !opens(text)), None, "{pattern}");
-        assert_eq!(not.iter().find(opens), None, "{pattern}");
-    }
-
-    #[test]
-    fn bytes_beside_a_literal_tell_most_that_no_match_has() {
-        let any = Begin::Anywhere;
-        check("failed(?:: |, )", any, &["it failed: x", "failed, x"], &["failed ", "failed:x"]);
-        check(r"\d ?failed", any, &["2 failed", "x2failed"], &["-failed", "failed"]);
-        check(r"failed\b", any, &["failed", "failed.", "failedé"], &["failedly"]);
-        check("(?:a|bc)failed(?:x?y){2,5}z", any, &["bcfailedxyxyz"], &["bfailedxy", "afailedxz"]);
-        check(
-            "failed[ .]{0,8}$",
-            any,
-            &["failed", "failed .."],
-            &["failed x", "failed .. ...... "],
-        );
-    }
-
-    #[test]
-    fn literal_that_tells_where_matches_begin_comes_first() {
-        let pattern = r"please [a-z ]*\b(?:retry|try again)\b[^\n]{0,60}$";
-        let tree = ExpressionTree::of(&plain_of(pattern, TextForm::AsIs).unwrap(), true);
-        let both = openers(&tree, &[], Begin::Anywhere);
-        let both = both.map(|all| all.into_iter().map(|it| it.literal).collect::<Vec<_>>());
-        assert_eq!(both, [vec!["please "], vec!["retry", "try again"]]);
-    }
-
-    #[test]
-    fn an_expression_that_begins_with_a_line_has_nothing_of_it_before_its_literal() {
-        check("(?:an )?failed", Begin::Text, &["failed", "an failed"], &["x failed", "\nfailed"]);
-        check("(?:an )?failed", Begin::Line, &["failed", "x\nan failed"], &["xfailed"]);
-        check("[ >]{0,4}failed", Begin::Line, &["x\n>> failed"], &["xfailed"]);
     }
 }
