@@ -71,6 +71,8 @@ pub struct Dialect {
     pub evaluator_span: Option<Condition>,
     /// Session (conversation) that a span belongs to.
     pub session_id: Vec<FactSource>,
+    /// User that the run serves.
+    pub user_id: Vec<FactSource>,
     /// Agent that a span belongs to; a call takes it from the nearest enclosing span, its own span
     /// included.
     pub agent_name: Vec<FactSource>,
@@ -82,7 +84,7 @@ pub struct Dialect {
     pub messages: MessageSources,
     /// Definitions of the tools that the model was offered, as a list in any of the known shapes.
     pub tool_definitions: Vec<FactSource>,
-    /// Name of the model.
+    /// Name of the model; of a span's the first counts.
     pub model: Vec<FactSource>,
     /// Token counts of a model call.
     pub usage: UsageSources,
@@ -203,6 +205,8 @@ pub enum Role {
     Schema,
     /// [`Dialect::session_id`]
     SessionId,
+    /// [`Dialect::user_id`]
+    UserId,
     /// [`Dialect::agent_name`]
     AgentName,
     /// [`Dialect::user_input`]
@@ -320,6 +324,7 @@ impl Dialect {
             (Role::Description, &call.description),
             (Role::Schema, &call.schema),
             (Role::SessionId, &self.session_id),
+            (Role::UserId, &self.user_id),
             (Role::AgentName, &self.agent_name),
             (Role::UserInput, &self.user_input),
             (Role::FinalOutput, &self.final_output),
