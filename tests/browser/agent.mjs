@@ -11,7 +11,7 @@ function attributes(values) {
 const message = (role, content) => JSON.stringify([{ role, parts: [{ type: 'text', content }] }]);
 
 /** Spans of one run in the GenAI semantic conventions: a root, and a span for each call. */
-function spansOf({ agent, session, input, output, calls, seconds = 2 }) {
+function spansOf({ agent, session, input, output, calls, seconds = 2, model = 'large-1', user = session }) {
   const traceId = hex(16);
   const root = hex(8);
   const end = Date.now();
@@ -25,7 +25,7 @@ function spansOf({ agent, session, input, output, calls, seconds = 2 }) {
   }));
   const top = {
     traceId, spanId: root, name: `invoke_agent ${agent}`, kind: 1, startTimeUnixNano: nanos(start), endTimeUnixNano: nanos(end),
-    attributes: attributes({ 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': agent, 'gen_ai.conversation.id': session, 'gen_ai.input.messages': message('user', input), 'gen_ai.output.messages': message('assistant', output) }),
+    attributes: attributes({ 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': agent, 'gen_ai.conversation.id': session, 'gen_ai.request.model': model, 'user.id': user, 'gen_ai.input.messages': message('user', input), 'gen_ai.output.messages': message('assistant', output) }),
   };
   return { traceId, spans: [...spans, top] };
 }
@@ -80,7 +80,7 @@ export async function sendLong(endpoint, calls) {
 export async function sendHostile(endpoint, corpus) {
   const ids = [];
   for (const text of corpus) {
-    const run = { agent: text, session: text, input: text, output: text, calls: [{ tool: text || 'tool', arguments: JSON.stringify({ [text]: text, list: [text] }), result: JSON.stringify(text) }, { tool: 'raw', arguments: text, result: text, error: text }] };
+    const run = { agent: text, model: text, session: text, input: text, output: text, calls: [{ tool: text || 'tool', arguments: JSON.stringify({ [text]: text, list: [text] }), result: JSON.stringify(text) }, { tool: 'raw', arguments: text, result: text, error: text }] };
     ids.push(...await send(endpoint, { service: text, version: text, environment: text }, [run]));
   }
   return ids;

@@ -217,7 +217,7 @@ async function stored(id) {
 async function hostile({ base, otlp }, browser) {
   const ids = await sendHostile(otlp, CORPUS);
   for (const id of ids) await stored(id);
-  const lists = ['#/runs', '#/runs?sort=worst', '#/overview', '#/evaluators', '#/tools', '#/sessions', '#/compare', '#/live'];
+  const lists = ['#/runs', '#/runs?sort=worst', '#/overview?by=user_id', '#/evaluators', '#/tools', '#/sessions', '#/compare', '#/live'];
   for (const width of WIDTHS) {
     await within(browser, base, { width, height: 6000 }, async (page, found) => {
       for (const hash of lists) {
@@ -269,7 +269,7 @@ try {
   });
   const failing = await (await collector.ask('/traces?label=fail&limit=1')).json();
   const id = failing.items[0].trace_id;
-  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['datasets', '#/datasets'], ['dataset', '#/datasets/golden'], ['inspect', '#/inspect'], ['setup', '#/setup']];
+  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['overview by model', '#/overview?by=model'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['datasets', '#/datasets'], ['dataset', '#/datasets/golden'], ['inspect', '#/inspect'], ['setup', '#/setup']];
   await everyPage(browser, collector.base, places);
   await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
   await everyState(browser, collector.base, places);

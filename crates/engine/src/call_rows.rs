@@ -47,7 +47,7 @@ pub fn judged_row<'a>(
         ("not_recorded", not_recorded(trajectory)),
         ("tool_calls", Value::List(calls)),
         ("tool_definitions", Value::List(definitions.collect())),
-        ("model", text(trajectory.model.as_deref())),
+        ("model", text(trajectory.models.last().map(|it| &**it))),
         ("usage", usage(&trajectory.usage)),
         ("cost_usd", Value::from(trajectory.cost)),
         ("resource", attributes(resource)),

@@ -72,6 +72,8 @@ pub struct Dialect {
     pub evaluator_span: Option<Condition>,
     /// Sources of the session (conversation) of a span.
     pub session_id: Vec<FactSource>,
+    /// Sources of the user that the run serves.
+    pub user_id: Vec<FactSource>,
     /// Sources of the agent of a span. A call takes the agent of its own span, or of the nearest
     /// enclosing span with one.
     pub agent_name: Vec<FactSource>,
@@ -83,7 +85,7 @@ pub struct Dialect {
     pub messages: MessageSources,
     /// Sources of the tool definitions that the model received, as a list in any known format.
     pub tool_definitions: Vec<FactSource>,
-    /// Sources of the name of the model.
+    /// Sources of the name of the model. The first one of a span counts.
     pub model: Vec<FactSource>,
     /// Sources of the token counts of a model call.
     pub usage: UsageSources,
@@ -205,6 +207,8 @@ pub enum Role {
     Schema,
     /// [`Dialect::session_id`]
     SessionId,
+    /// [`Dialect::user_id`]
+    UserId,
     /// [`Dialect::agent_name`]
     AgentName,
     /// [`Dialect::user_input`]
@@ -322,6 +326,7 @@ impl Dialect {
             (Role::Description, &call.description),
             (Role::Schema, &call.schema),
             (Role::SessionId, &self.session_id),
+            (Role::UserId, &self.user_id),
             (Role::AgentName, &self.agent_name),
             (Role::UserInput, &self.user_input),
             (Role::FinalOutput, &self.final_output),

@@ -370,14 +370,17 @@ impl StoreQueue {
     /// Makes room for a sender's bytes in a full queue, from senders with more; returns the step of
     /// shedding for them.
     fn make_room(&self, state: &mut QueueState, sender: Sender, bytes: usize, now_ms: i64) -> Rung {
-        if self.rung(state, bytes) == Rung::SumsOnly && !state.is_closed {
+        while self.rung(state, bytes) == Rung::SumsOnly && !state.is_closed {
             let beyond = (state.bytes + bytes + 1).saturating_sub(self.limits.bytes);
             // Full of rows, it frees as many bytes as are added.
             let lacking = if beyond == 0 { bytes } else { beyond };
             let with_collected = bytes + state.collected(sender).0 as usize;
-            for DisplacedItem { content: gone, .. } in
-                state.work.displace(sender, with_collected, lacking)
-            {
+            let displaced = state.work.displace(sender, with_collected, lacking);
+            if displaced.is_empty() {
+                break;
+            }
+            // Evaluations that are only counted free bytes, but no row.
+            for DisplacedItem { content: gone, .. } in displaced {
                 state.rows -= gone.rows;
                 state.waiting -= gone.rows;
                 state.bytes -= gone.bytes;

@@ -146,6 +146,7 @@ impl Store {
             final_output: self.with_content,
             tool_definitions: self.with_content,
             usage: true,
+            user_id: true,
             ..Facts::default()
         }
     }

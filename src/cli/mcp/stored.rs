@@ -31,7 +31,7 @@ const GROUPS_MAX: usize = 100;
 /// Content fields of an evaluation.
 const EVALUATION_CONTENT: [&str; 3] = ["explanation", "error", "details"];
 /// Content fields of a run.
-const RUN_CONTENT: [&str; 3] = ["title", "input", "output"];
+const RUN_CONTENT: [&str; 4] = ["title", "input", "output", "user_id"];
 /// Content fields of a call.
 const CALL_CONTENT: [&str; 3] = ["arguments", "result", "error"];
 

@@ -44,8 +44,8 @@ pub(in crate::cli) struct ExportArgs {
     /// Also exports evaluations that a later revision replaced
     #[arg(long)]
     all_revisions: bool,
-    /// Order of runs, and of their trajectories and calls. An order other than `newest` requires a
-    /// `--limit` of at most 1000
+    /// Order of runs, and of their trajectories and calls. An order other than `newest` and
+    /// `arrived` requires a `--limit` of at most 1000
     #[arg(
         long,
         default_value = "newest",
@@ -113,7 +113,8 @@ impl ExportArgs {
         }
         // Each page would sort all runs again, and new runs would shift others.
         let limit = self.limit.map_or(usize::MAX, NonZeroUsize::get);
-        if self.order != RunOrder::default() && limit > PAGE_ROWS {
+        let is_indexed = matches!(self.order, RunOrder::Newest | RunOrder::Arrived);
+        if !is_indexed && limit > PAGE_ROWS {
             let text = format!("`--order` needs a limit: write `--limit N`, at most {PAGE_ROWS}");
             return Err(CommandError::Usage(text));
         }
@@ -258,6 +259,7 @@ mod tests {
         check("runs --order slowest", Some("`--limit N`"));
         check("calls --order worst --limit 1001", Some("`--limit N`"));
         check("runs --order newest --limit 1001", None);
+        check("runs --order arrived", None);
         check("evaluations --limit 3", Some("`--order` and `--limit` are of runs"));
         check("sessions --order worst", Some("`--order` and `--limit` are of runs"));
     }

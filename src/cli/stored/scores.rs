@@ -25,14 +25,15 @@ const NOT_OF_CALLS: &str = ": a tool is told of evaluations of single calls (`le
 ///
 /// Reads the store of a collector, even while it runs. Times are 1h, 7d, yesterday, 2026-11-27 or
 /// RFC 3339; days are in UTC. Fields are evaluator, kind, evaluator_version, level, service, agent,
-/// version, environment, day, hour, outcome, label, reason, tool, case, session_id, trace_id and
-/// completion.
+/// version, environment, day, hour, outcome, label, reason, tool, case, model, user_id,
+/// answer, session_id, trace_id, completion and annotated.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore scores -c spanscore.yaml --since 1h
   spanscore scores -c spanscore.yaml --since yesterday --worst 10
   spanscore scores -c spanscore.yaml --since 7d --group-by evaluator,version
+  spanscore scores -c spanscore.yaml --since 7d --group-by evaluator,model
   spanscore scores -c spanscore.yaml --since yesterday --tools
   spanscore scores -c spanscore.yaml --text bicycle
   spanscore scores --store scores.db --where label=fail --where service=shop --format csv")]

@@ -78,6 +78,8 @@ fn head(run: &StoredTrajectory, trace_url: Option<&str>, out: &mut String) -> st
         ("environment", run.environment.as_str()),
         ("agent", run.agent.as_str()),
         ("session", run.session_id.as_deref().unwrap_or_default()),
+        ("user", run.user_id.as_deref().unwrap_or_default()),
+        ("models", &run.models.join(", ")),
         ("case", &run.cases.join(", ")),
         ("trace url", trace_url.unwrap_or_default()),
     ];

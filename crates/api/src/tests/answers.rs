@@ -25,7 +25,7 @@ async fn pages(harness: &Harness, path: &str, field: &str) -> Vec<Value> {
 #[tokio::test]
 async fn pages_hold_every_row_once_in_every_order() {
     let harness = Harness::filled();
-    for sort in ["newest", "worst", "slowest", "costliest"] {
+    for sort in ["newest", "arrived", "worst", "slowest", "costliest"] {
         for limit in [7, 40, 80, 500] {
             let path = format!("/traces?sort={sort}&limit={limit}");
             let found = pages(&harness, &path, "trace_id").await;
@@ -64,6 +64,10 @@ async fn filters_of_runs_and_of_evaluations_hold() {
     check("/traces?tool=refund&tool=x", 2 * RUNS).await;
     check("/traces?tool=!refund", 0).await;
     check("/traces?session_id=s-3", 4).await;
+    check("/traces?model=small&model=large", 2 * RUNS).await;
+    check("/traces?model=!small&user_id=u-1", 14).await;
+    check("/traces?answer=empty&answer=not_recorded", 2 * RUNS / 5 * 2).await;
+    check("/evaluations?user_id=", 0).await;
     check("/traces?text=order%2017", 1).await;
     check("/traces?text=100%25%20as%20it_", 2 * RUNS).await;
     check("/traces?text=100_", 0).await;
@@ -118,6 +122,14 @@ async fn figures_equal_the_lists_under_the_same_filter() {
     let sums = async |path| harness.json(path).await["from_sums"].clone();
     assert_eq!(sums("/summary?version=1.5.0").await, true);
     assert_eq!(sums("/summary?label=fail").await, false);
+    let by_model = harness.json("/summary?group_by=model").await;
+    let counts =
+        ["large", "small"].map(|model| json!({ "model": model })).into_iter().zip([160, 54]);
+    for (at, (keys, count)) in counts.enumerate() {
+        let group = &by_model["groups"][at];
+        assert_eq!((&group["keys"], &group["count"]), (&keys, &json!(count)));
+    }
+    assert_eq!(by_model["figures"]["count"], 160);
     let summary = harness.json("/summary?from=-30m").await;
     assert_eq!((&summary["calls"], &summary["call_errors"]), (&json!(80), &json!(4)));
     assert_eq!(summary["previous"]["count"], 0);
@@ -127,7 +139,7 @@ async fn figures_equal_the_lists_under_the_same_filter() {
 }
 
 /// Conditions for random filters, several of one parameter too.
-const CONDITIONS: [&str; 24] = [
+const CONDITIONS: [&str; 29] = [
     "from=-1h",
     "to=-1h",
     "from=-3h",
@@ -152,6 +164,11 @@ const CONDITIONS: [&str; 24] = [
     "score_gte=0.5",
     "score_lt=0.95",
     "reason=timeout",
+    "model=small",
+    "model=!small",
+    "user_id=u-1",
+    "answer=recorded",
+    "answer=!recorded",
 ];
 
 #[tokio::test]
@@ -165,7 +182,8 @@ async fn figures_of_every_page_equal_its_list_under_random_filters() {
         (state % most as u64) as usize
     };
     for _ in 0..60 {
-        let mut conditions: Vec<&str> = (0..next(4)).map(|_| CONDITIONS[next(24)]).collect();
+        let mut conditions: Vec<&str> =
+            (0..next(4)).map(|_| CONDITIONS[next(CONDITIONS.len())]).collect();
         // Bounds appear once.
         let is_bound = |it: &&str| !it.contains('!') && !it.contains("evaluator");
         conditions.sort_unstable();

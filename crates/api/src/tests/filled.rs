@@ -60,6 +60,12 @@ fn run(number: u64) -> TrajectoryRecord {
     };
     let status = if number.is_multiple_of(10) { CallStatus::Error } else { CallStatus::Ok };
     let input = format!("\"order {number}\"");
+    let final_output = match number % 5 {
+        0 => Content::NotRecorded,
+        1 => Content::ready("".into()),
+        _ => Content::ready("done".into()),
+    };
+    let models = if number.is_multiple_of(3) { &["large", "small"][..] } else { &["large"] };
     let trajectory = Trajectory {
         trace_id: trace_id(number),
         span_id: SpanId([1; 8]),
@@ -68,6 +74,9 @@ fn run(number: u64) -> TrajectoryRecord {
         agent_name: Some("refunds".into()),
         start_ns: end_ns - 3_000_000_000 - number * 1_000_000,
         end_ns,
+        user_id: Some(format!("u-{}", number % 4).into()),
+        models: models.iter().map(|model| (*model).into()).collect(),
+        final_output,
         tool_calls: vec![call("lookup", CallStatus::Ok), call("refund", status)],
         user_input: Content::ready(json::parse(&input).unwrap().into_owned()),
         tool_definitions: ["lookup", "refund"].map(definition).into(),

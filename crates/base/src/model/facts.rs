@@ -17,6 +17,8 @@ pub struct Facts {
     pub tool_definitions: bool,
     /// Token counts, cost and model.
     pub usage: bool,
+    /// Id of the user.
+    pub user_id: bool,
     /// Finish reasons of model calls, which reveal tool calls that nothing else records.
     pub finish_reasons: bool,
     /// All attributes of the root span.
@@ -41,6 +43,7 @@ impl Facts {
         self.final_output |= other.final_output;
         self.tool_definitions |= other.tool_definitions;
         self.usage |= other.usage;
+        self.user_id |= other.user_id;
         self.finish_reasons |= other.finish_reasons;
         self.root_attributes |= other.root_attributes;
         self.spans |= other.spans;
@@ -63,6 +66,7 @@ impl Facts {
             final_output: true,
             tool_definitions: true,
             usage: true,
+            user_id: true,
             finish_reasons: true,
             root_attributes: true,
             spans: false,

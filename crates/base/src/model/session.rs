@@ -117,7 +117,7 @@ fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn
     session.usage = add(session.usage, turn.usage);
     session.cost = sum(session.cost, turn.cost, |a, b| (a + b).min(f64::MAX));
     session.agent_name = session.agent_name.take().or(turn.agent_name);
-    session.model = turn.model.or(session.model.take());
+    turn.models.into_iter().for_each(|model| session.add_model(model));
     session.start_ns = session.start_ns.min(turn.start_ns);
     session.end_ns = session.end_ns.max(turn.end_ns);
     session.trace_id = turn.trace_id;

@@ -66,6 +66,9 @@ pub struct Usage {
     pub reasoning_tokens: Option<u64>,
 }
 
+/// Limit on the models of a trajectory; of more the first named go.
+pub const MODELS_MAX: usize = 8;
+
 /// Span of the trajectory with its raw attributes for an evaluator.
 pub struct KeptSpan<'a> {
     /// The span's id.
@@ -174,6 +177,8 @@ pub struct Trajectory<'a> {
     pub resource: Arc<Resource>,
     /// The session id on the spans, if any.
     pub session_id: Option<Cow<'a, str>>,
+    /// The id of the user on the spans, if any.
+    pub user_id: Option<Cow<'a, str>>,
     /// The first entered agent.
     pub agent_name: Option<Cow<'a, str>>,
     /// Earliest start, Unix nanoseconds.
@@ -211,8 +216,8 @@ pub struct Trajectory<'a> {
     pub usage: Usage,
     /// Cost in US dollars.
     pub cost: Option<f64>,
-    /// The last named model.
-    pub model: Option<Cow<'a, str>>,
+    /// The models that spans name, in the order of their last naming.
+    pub models: Vec<Cow<'a, str>>,
     /// Spans with raw attributes for an evaluator ([`Facts::attributes`](super::Facts)), by end
     /// time; at one instant, inner spans before outer ones.
     pub kept_spans: Vec<KeptSpan<'a>>,
@@ -248,6 +253,14 @@ impl<'a> Trajectory<'a> {
             from = end;
             calls
         })
+    }
+
+    /// Adds a model that is named after all others.
+    pub fn add_model(&mut self, model: Cow<'a, str>) {
+        self.models.retain(|known| *known != model);
+        self.models.push(model);
+        let excess = self.models.len().saturating_sub(MODELS_MAX);
+        self.models.drain(..excess);
     }
 
     /// Returns `service.name` of the resource; empty if absent.

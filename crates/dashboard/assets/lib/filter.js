@@ -4,7 +4,7 @@
 export const FIELDS = {
   evaluator: 'evaluator', kind: 'kind', outcome: 'outcome', label: 'verdict', level: 'level',
   service: 'service', agent: 'agent', version: 'version', environment: 'environment', tool: 'tool',
-  case: 'case', session_id: 'session', trace_id: 'trace', completion: 'completion', text: 'text',
+  case: 'case', model: 'model', user_id: 'user', answer: 'answer', session_id: 'session', trace_id: 'trace', completion: 'completion', text: 'text',
   reason: 'reason', evaluator_version: 'settings', annotated: 'annotated', score_gte: 'score from', score_lt: 'score below',
 };
 
@@ -18,6 +18,7 @@ export const VALUES = {
   level: ['call', 'trace', 'session'],
   completion: ['root_ended', 'idle', 'age_max', 'shutdown', 'evicted', 'end_of_input', 'open'],
   annotated: ['yes', 'no'],
+  answer: ['recorded', 'empty', 'not_recorded', 'unknown'],
 };
 
 /** Ranges of time that the page offers, with words. */

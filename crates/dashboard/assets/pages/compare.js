@@ -1,4 +1,4 @@
-// Two versions, or two times, side by side: intervals, verdicts in words, new failures.
+// Two versions, models or times, side by side: intervals, verdicts in words, new failures.
 import { html, useMemo } from '../lib/html.js';
 import { useAnswer } from '../lib/api.js';
 import { asked, link, valueOf, withValue } from '../lib/filter.js';
@@ -55,10 +55,12 @@ function Result({ data: { evaluators, tools, new_failures: failures } }) {
 
 const TIMES = [['from=-24h', 'last 24 hours'], ['from=-48h&to=-24h', 'the day before'], ['from=-7d', 'last 7 days'], ['from=-14d&to=-7d', 'the 7 days before']];
 
-/** Sides that can be chosen: versions, the highest number first, and times. */
-function sidesOf(groups) {
+/** Sides that can be chosen: versions, the highest number first, models of the newest runs, and times. */
+function sidesOf(groups, runs) {
   const versions = groups.map((it) => it.keys.version).filter(Boolean).sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
-  return [...versions.map((it) => [String(new URLSearchParams({ version: it })), `version ${cut(visible(it), 40)}`]), ...TIMES];
+  const models = [...new Set(runs.flatMap((it) => it.models))].sort();
+  const side = (field) => (it) => [String(new URLSearchParams({ [field]: it })), `${field} ${cut(visible(it), 40)}`];
+  return [...versions.map(side('version')), ...models.map(side('model')), ...TIMES];
 }
 
 function Choice({ name, value, sides }) {
@@ -68,12 +70,15 @@ function Choice({ name, value, sides }) {
 }
 
 function Compared({ query, groups }) {
-  const sides = useMemo(() => sidesOf(groups), [groups]);
-  const first = sides.length > TIMES.length + 1 ? 0 : sides.length - TIMES.length;
+  const runs = useAnswer('/traces', [['from', '-30d'], ['limit', '200']]).data?.items;
+  const sides = useMemo(() => sidesOf(groups, runs ?? []), [groups, runs]);
+  const first = sides.filter(([side]) => side.startsWith('version=')).length > 1 ? 0 : sides.length - TIMES.length;
   const a = valueOf(query, 'a') ?? sides[first + 1][0];
   const b = valueOf(query, 'b') ?? sides[first][0];
   const isTimed = a.includes('from=') || b.includes('from=');
-  const rest = asked(query, 'compare').filter(([key]) => key !== 'version' && !(isTimed && (key === 'from' || key === 'to')));
+  // A condition of a side stands in place of those of the filter.
+  const own = new Set([a, b].flatMap((side) => [...new URLSearchParams(side).keys()]));
+  const rest = asked(query, 'compare').filter(([key]) => !own.has(key) && !(isTimed && (key === 'from' || key === 'to')));
   const answer = useAnswer('/compare', [...rest, ['a', a], ['b', b]]);
   const swap = () => setQuery(withValue(withValue(here().query, 'a', b), 'b', a));
   return html`<div class="page-head"><${Choice} name="a" value=${a} sides=${sides} /><button class="button" onClick=${swap} aria-label="Swap the sides" title="Swap">⇄</button><${Choice} name="b" value=${b} sides=${sides} /></div>

@@ -1,9 +1,9 @@
 // Figures of a time with their change, evaluators from the worst, tools, newest failures.
 import { html } from '../lib/html.js';
 import { useFreshAnswer } from '../lib/api.js';
-import { asked, link, only } from '../lib/filter.js';
+import { asked, FIELDS, link, only, valueOf, withValue } from '../lib/filter.js';
 import { duration, money, points, share, short, whole } from '../lib/format.js';
-import { toPage, toRuns } from '../lib/route.js';
+import { here, setQuery, toPage, toRuns } from '../lib/route.js';
 import { CountBars, RateCurve } from '../parts/chart.js';
 import { ended, named, rate, verdict, why } from '../parts/columns.js';
 import { card, dim, figure } from '../parts/figure.js';
@@ -81,9 +81,28 @@ export function NewestFails({ query, head, of, all }) {
 const worst = (items) => items.filter((it) => it.pass_rate !== null).sort((a, b) => (a.pass_interval?.[1] ?? 1) - (b.pass_interval?.[1] ?? 1));
 const erring = (items) => [...items].sort((a, b) => (b.error_interval?.[0] ?? 0) - (a.error_interval?.[0] ?? 0));
 
+/** Fields by which figures are grouped, and most groups: for some of them all rows are counted, so only when asked for. */
+const GROUPS = ['model', 'user_id', 'service', 'agent', 'version', 'environment'];
+const GROUPS_MAX = 50;
+
+function Grouped({ query, by }) {
+  const answer = useFreshAnswer('/summary', [...query, ['group_by', by]], EVERY);
+  const columns = [named(FIELDS[by], (it) => it.keys[by], (it) => toRuns([[by, it.keys[by]]])), ...EVALUATORS.slice(1)];
+  return html`<${Answer} of=${answer} rows=${4}>${({ groups }) => html`<${Table} label=${`By ${FIELDS[by]}`} columns=${columns} rows=${worst(groups).slice(0, GROUPS_MAX)} walk=${false} />`}<//>`;
+}
+
+/** Figures by a field that a person chooses, from the worst. */
+function Groups({ query, by }) {
+  const choose = (event) => setQuery(withValue(here().query, 'by', event.target.value || null), true);
+  return card('Groups, the worst first', html`<label>by <select onChange=${choose}>
+    ${['', ...GROUPS].map((it) => html`<option value=${it} selected=${it === by}>${FIELDS[it] ?? '–'}</option>`)}</select></label>
+    ${by && html`<${Grouped} query=${query} by=${by} />`}`);
+}
+
 export function Overview({ route }) {
   const query = asked(route.query);
   const answer = useFreshAnswer('/summary', query, EVERY);
+  const by = GROUPS.find((it) => it === valueOf(route.query, 'by')) ?? '';
   const isEmpty = (data) => data.figures.count === 0 && data.runs.count === 0;
   const empty = html`<${Empty} title="Nothing in this time"><p>Choose a longer range of time, or take a condition away. Nothing ever? See <a href="#/setup">Setup</a>.</p><//>`;
   return html`<div class="page-head"><h1>Overview</h1>${answer.data?.from_sums === false && dim('counted from stored rows')}</div>
@@ -91,6 +110,7 @@ export function Overview({ route }) {
       <${Figures} data=${data} /><${Curves} query=${query} /><div class="halves">
       <${Part} title="Evaluators, the worst first" path="/evaluators" query=${query} rowsOf=${worst} columns=${EVALUATORS} none="Nothing was judged in this time." all=${html`<a href=${toPage('evaluators')}>All evaluators</a>`} />
       <${Part} title="Tools, most errors first" path="/tools" query=${query} rowsOf=${erring} columns=${TOOLS} none="No tool was called in this time." all=${html`<a href=${toPage('tools')}>All tools</a>`} /></div>
+      <${Groups} query=${query} by=${by} />
       <${NewestFails} query=${query} head="Evaluator" of=${(it) => it.evaluator} all=${[['label', 'fail']]} />
     </div>`}<//>`;
 }

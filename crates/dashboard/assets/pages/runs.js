@@ -13,9 +13,11 @@ import { addItem, ChangeForm, datasetField, toDataset } from '../parts/people.js
 import { bdi, Pick } from '../parts/value.js';
 import { signOf, untitled, Verdict, wordOf, worstOf } from '../parts/verdict.js';
 
-const SORTS = [['newest', 'Newest first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
+const SORTS = [['newest', 'Newest first'], ['arrived', 'Last judged first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
 /** Columns of evaluators that a window of this width has room for; the others are in the counts. */
-const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 940) / 110)));
+const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 940 - 170 * extrasMax()) / 110)));
+/** Columns of models and users that it has room for. */
+const extrasMax = () => Math.max(0, Math.min(2, Math.floor((innerWidth - 1270) / 170)));
 
 const nameOf = (evaluator) => evaluator.split('/').slice(1).join('/') || evaluator;
 
@@ -43,7 +45,7 @@ function Title({ run }) {
   const words = run.title || untitled(run);
   return html`<span class="cell"><a class="row" href=${link('runs', run.trace_id)} title=${visible(words)}>${run.title ? bdi(run.title) : html`<span class="dim">${words}</span>`}</a>
     ${run.case && html` <span class="tag"><${Pick} field="case" value=${run.case} /></span>`}
-    <span class="sub">${bdi([run.case, run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;
+    <span class="sub">${bdi([run.case, run.agent || run.service, run.version, ...run.models, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;
 }
 
 /** Verdict of a run, and how many of its evaluations say so. */
@@ -84,17 +86,23 @@ function ChosenRuns({ chosen, onAdded }) {
   return html`<${ChangeForm} label="Add runs to a dataset" button=${`Add ${chosen.length || 'runs'}`} send=${send}>${datasetField()}<//>`;
 }
 
-function columnsOf(evaluators, hasCost, chosen, onChoose) {
+const MODEL = { head: 'Model', kind: 'wide w-agent', cell: (run) => html`<span class="cell">${run.models.map((it) => html`<${Pick} field="model" value=${it} />`)}</span>` };
+const USER = { head: 'User', kind: 'wide w-agent', cell: (run) => html`<span class="cell"><${Pick} field="user_id" value=${run.user_id} /></span>` };
+
+/** Columns of what at least one run of the list has. */
+const extrasOf = (rows) => [rows.some((run) => run.models.length > 0) && MODEL, rows.some((run) => run.user_id) && USER].filter(Boolean).slice(0, extrasMax());
+
+function columnsOf(evaluators, extras, hasCost, chosen, onChoose) {
   return [
     { head: html`<span class="unseen">Choose</span>`, kind: 'wide w-choice', cell: (run) => html`<${Choice} run=${run} chosen=${chosen} onChoose=${onChoose} />` },
     { head: 'Verdict', kind: 'w-verdict', cell: (run) => html`<${RunVerdict} run=${run} />` },
     { head: 'Run', kind: 'main', cell: (run) => html`<${Title} run=${run} />` },
     ...evaluators.map((evaluator) => ({ head: html`<bdi title=${visible(evaluator)}>${bdi(nameOf(evaluator))}</bdi>`, kind: 'wide w-short', cell: (run) => html`<${Cell} run=${run} evaluator=${evaluator} />` })),
-    agent,
+    agent, ...extras,
     { head: 'Calls', kind: 'wide w-tiny num', cell: (run) => html`<${Calls} run=${run} />` },
     { head: 'Took', kind: 'wide w-tiny num', cell: (run) => duration(run.duration_s) },
     hasCost && { head: 'Cost', kind: 'wide w-tiny num', cell: (run) => html`<span title=${`${short(run.input_tokens)} tokens in, ${short(run.output_tokens)} out`}>${money(run.cost_usd)}</span>` },
-    ended('Ended'),
+    ended('Started', (run) => run.started),
   ].filter(Boolean);
 }
 
@@ -116,6 +124,7 @@ export function Runs({ route }) {
   const list = useList('/traces', [...asked(query), ['sort', sort]]);
   const arrived = useArrivals('trajectory', query, list.reload);
   const evaluators = useMemo(() => evaluatorsOf(list.rows ?? [], query.filter(([field]) => field === 'evaluator').map(([, name]) => name)), [list.rows, query]);
+  const extras = useMemo(() => extrasOf(list.rows ?? []), [list.rows]);
   const hasCost = list.rows?.some((run) => run.cost_usd !== null) ?? false;
   const [chosen, setChosen] = useState([]);
   const [isChoosing, setChoosing] = useState(false);
@@ -123,7 +132,7 @@ export function Runs({ route }) {
     setChosen(ids);
     setChoosing(true);
   };
-  const columns = useMemo(() => columnsOf(evaluators, hasCost, chosen, choose), [evaluators, hasCost, chosen]);
+  const columns = useMemo(() => columnsOf(evaluators, extras, hasCost, chosen, choose), [evaluators, extras, hasCost, chosen]);
   return html`<div class="page-head"><h1>Runs</h1><span class="dim" role="status">${countWords(list.count)}</span>
       <span class="end">
         ${(arrived.count > 0 || arrived.isMore) && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)}${arrived.isMore && '+'} new</button>`}

@@ -41,7 +41,8 @@ function Head({ run, evaluations }) {
     <div class="facts">
       ${shared('agent', 'agent', run.agent)}${shared('service', 'service', run.service)}${shared('version', 'version', run.version)}
       ${shared('environment', 'environment', run.environment)}${shared('session', 'session_id', run.session_id)}
-      ${fact('ended', html`<time datetime=${run.time}>${moment(run.time)}</time>`)}${fact('took', duration(run.duration_s))}
+      ${run.models.map((it) => shared('model', 'model', it))}${shared('user', 'user_id', run.user_id)}
+      ${fact('started', html`<time datetime=${run.started}>${moment(run.started)}</time>`)}${fact('ended', html`<time datetime=${run.time}>${moment(run.time)}</time>`)}${fact('took', duration(run.duration_s))}
       ${run.cost_usd !== null && fact('cost', money(run.cost_usd))}${run.input_tokens !== null && fact('tokens', `${short(run.input_tokens)} in, ${short(run.output_tokens)} out`)}${fact('spans', whole(run.spans))}
       ${run.trace_url && html`<a class="out" href=${run.trace_url} target="_blank" rel="noopener noreferrer">open in the tracing backend</a>`}
     </div>

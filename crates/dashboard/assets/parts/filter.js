@@ -9,7 +9,7 @@ import { bdi } from './value.js';
 /** Most suggestions at once. */
 const SUGGESTED_MAX = 8;
 /** Fields whose values the store is asked for. */
-const ASKED = new Set(['evaluator', 'kind', 'service', 'agent', 'version', 'environment', 'reason', 'case']);
+const ASKED = new Set(['evaluator', 'kind', 'service', 'agent', 'version', 'environment', 'reason', 'case', 'model', 'user_id']);
 
 const WIDE = [['from', '-30d']];
 const VERDICTS = [['', 'All'], ['fail', '✕ Fail'], ['pass', '✓ Pass']];

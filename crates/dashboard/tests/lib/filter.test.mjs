@@ -37,6 +37,7 @@ test('what a person types is a condition, or words', () => {
   check('-tool:pay', 'tool', 'pay', true);
   check('tool:!pay', 'tool', 'pay', true);
   check('verdict:fail', 'label', 'fail');
+  check('user:u-17', 'user_id', 'u-17');
   check('agent="my agent"', 'agent', 'my agent');
   check('refund order', 'text', 'refund order');
   check('http://x', 'text', 'http://x');

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::decode::MessageCall;
-use super::super::dialect::Role;
+use super::super::dialect::{FactSource, Role};
 use super::flat;
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw, copied};
@@ -17,6 +17,8 @@ use spanscore_base::otlp::AnyValue;
 pub(super) struct Gathered<'a> {
     /// Session of the trace, with the rank of its source.
     pub(super) session: Option<(u16, Cow<'a, str>)>,
+    /// User of the trace, with the rank of its source.
+    pub(super) user: Option<(u16, Cow<'a, str>)>,
     /// Agent named by each span, with the rank of its source.
     pub(super) agents: Vec<Option<(u16, Cow<'a, str>)>>,
     /// Index of the span that names the calls' agent, if not the first one.
@@ -31,8 +33,8 @@ pub(super) struct Gathered<'a> {
     pub(super) model_inputs: Vec<FoundValue<'a>>,
     /// Definitions of tools.
     pub(super) definitions: Vec<FoundValue<'a>>,
-    /// Model named last.
-    pub(super) model: Option<Cow<'a, str>>,
+    /// Models by span, with the index of the span and the rank of the source.
+    named_models: Vec<(u32, u16, Cow<'a, str>)>,
     /// Token counts and costs.
     pub(super) counts: Vec<FoundValue<'a>>,
     /// True if a span hands over to another agent.
@@ -195,7 +197,8 @@ impl<'a> Gathered<'a> {
     ) {
         let found = |raw| FoundValue::new(number, at, span, raw);
         match source.role {
-            Role::SessionId => self.session(&source.source, number, raw),
+            Role::SessionId => id_of_trace(&mut self.session, &source.source, number, raw),
+            Role::UserId => id_of_trace(&mut self.user, &source.source, number, raw),
             Role::AgentName => self.agent(&source.source, number, at, raw),
             Role::UserInput => self.inputs.push(found(raw)),
             Role::FinalOutput => self.outputs.push(found(raw)),
@@ -208,12 +211,7 @@ impl<'a> Gathered<'a> {
                 self.model_inputs.push(found(raw));
             }
             Role::ToolDefinitions => self.definitions.push(found(raw)),
-            Role::Model => {
-                // Spans are in start order, so the last one stays.
-                if let Some(model) = read::text(&source.source, raw) {
-                    self.model = Some(model);
-                }
-            }
+            Role::Model => self.model(&source.source, number, at, raw),
             Role::FinishReason => self.asked_for_tools |= read::asks_for_tools(&source.source, raw),
             _ => self.counts.push(found(raw)),
         }
@@ -221,26 +219,29 @@ impl<'a> Gathered<'a> {
 
     /// Returns true if a source of a lower rank already gave every value that this one could.
     fn is_settled(&self, source: &PlannedSource, rank: u16) -> bool {
-        source.role == Role::SessionId
-            && self.session.as_ref().is_some_and(|(known, _)| *known <= rank)
+        let known = match source.role {
+            Role::SessionId => &self.session,
+            Role::UserId => &self.user,
+            _ => return false,
+        };
+        known.as_ref().is_some_and(|(known, _)| *known <= rank)
     }
 
-    fn session(&mut self, source: &super::super::dialect::FactSource, rank: u16, raw: Raw<'a>) {
-        if self.session.as_ref().is_some_and(|(known, _)| *known <= rank) {
-            return;
-        }
-        if let Some(id) = read::id(source, raw) {
-            self.session = Some((rank, id));
+    fn model(&mut self, source: &FactSource, rank: u16, at: u32, raw: Raw<'a>) {
+        let Some(model) = read::text(source, raw) else { return };
+        match self.named_models.last_mut() {
+            Some((span, known, _)) if *span == at && *known <= rank => {}
+            Some(last) if last.0 == at => *last = (at, rank, model),
+            _ => self.named_models.push((at, rank, model)),
         }
     }
 
-    fn agent(
-        &mut self,
-        source: &super::super::dialect::FactSource,
-        number: u16,
-        at: u32,
-        raw: Raw<'a>,
-    ) {
+    /// Returns the models by span, in start order.
+    pub(super) fn models(&self) -> impl Iterator<Item = &Cow<'a, str>> {
+        self.named_models.iter().map(|(_, _, model)| model)
+    }
+
+    fn agent(&mut self, source: &FactSource, number: u16, at: u32, raw: Raw<'a>) {
         let rank = if source.fallback { number | FALLBACK } else { number };
         let Some(place) = self.agents.get_mut(at as usize) else { return };
         if place.as_ref().is_some_and(|(known, _)| *known <= rank) {
@@ -335,6 +336,21 @@ impl<'a> Gathered<'a> {
     }
 }
 
+/// Takes an id of the trace, unless one of a lower rank is known.
+fn id_of_trace<'a>(
+    place: &mut Option<(u16, Cow<'a, str>)>,
+    source: &FactSource,
+    rank: u16,
+    raw: Raw<'a>,
+) {
+    if place.as_ref().is_some_and(|(known, _)| *known <= rank) {
+        return;
+    }
+    if let Some(id) = read::id(source, raw) {
+        *place = Some((rank, id));
+    }
+}
+
 /// Returns true if a source reads a key prefix that no attribute has.
 fn is_missing(source: &PlannedSource, attributes: &[Attribute<'_>]) -> bool {
     let prefix = source.source.key.as_bytes();
@@ -354,3 +370,58 @@ fn flat_calls<'a>(
 
 /// Rank bit of sources that only count without any other value.
 pub(super) const FALLBACK: u16 = 1 << 15;
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{resolved, span, text};
+    use spanscore_base::model::Facts;
+    use spanscore_base::model::trajectory::MODELS_MAX;
+
+    /// Checks the models and the user of a trace whose spans have these attributes.
+    fn check(spans: &[&[(&str, &str)]], models: &[&str], user: Option<&str>) {
+        let spans = (1..).zip(spans).map(|(id, attributes)| {
+            let attributes = attributes.iter().map(|(key, value)| text(key, value)).collect();
+            let mut span = span(id, "chat", attributes);
+            (span.start_time_unix_nano, span.end_time_unix_nano) = (u64::from(id), 100);
+            span
+        });
+        let needs = Facts { usage: true, user_id: true, ..Facts::default() };
+        resolved(needs, spans.collect(), |trajectory| {
+            assert_eq!(trajectory.models, models);
+            assert_eq!(trajectory.user_id.as_deref(), user);
+        });
+    }
+
+    #[test]
+    fn models_stand_in_the_order_of_their_last_naming() {
+        let request = "gen_ai.request.model";
+        let response = "gen_ai.response.model";
+        check(
+            &[&[(request, "a"), (response, "a-1")], &[(response, "a-1"), (request, "a")]],
+            &["a-1"],
+            None,
+        );
+        check(
+            &[&[(request, "a")], &[("llm.model_name", "b")], &[(request, "a")]],
+            &["b", "a"],
+            None,
+        );
+        let names: Vec<String> = (0..=MODELS_MAX).map(|at| at.to_string()).collect();
+        let named: Vec<_> = names.iter().map(|name| [(request, name.as_str())]).collect();
+        let spans: Vec<&[_]> = named.iter().map(|it| &it[..]).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        check(&spans[1..], &names[1..], None);
+        check(&spans, &names[1..], None);
+    }
+
+    #[test]
+    fn user_is_of_the_first_source_on_any_span() {
+        check(&[&[("enduser.id", "e")], &[("user.id", "u")]], &[], Some("u"));
+        check(&[&[("user.id", "")], &[("enduser.id", "e")]], &[], Some("e"));
+        check(&[&[("metadata.userId", "u")]], &[], None);
+        check(&[&[("metadata.userId", "u"), ("openinference.span.kind", "LLM")]], &[], Some("u"));
+        let metadata = ("metadata", r#"{"user_id": 17}"#);
+        check(&[&[metadata, ("langwatch.span.type", "llm")]], &[], Some("17"));
+        check(&[&[metadata]], &[], None);
+    }
+}

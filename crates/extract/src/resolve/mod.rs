@@ -166,11 +166,8 @@ impl Resolver {
             tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
         }
         let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);
-        let mut trajectory = Trajectory {
-            tool_calls,
-            model: gathered.model.clone(),
-            ..identified(trace, &gathered, effort)
-        };
+        let mut trajectory = Trajectory { tool_calls, ..identified(trace, &gathered, effort) };
+        gathered.models().for_each(|model| trajectory.add_model(model.clone()));
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
         if self.table.needs_model_inputs() && !gathered.model_inputs.is_empty() {
@@ -233,6 +230,7 @@ fn identified<'a>(
         trace_id: trace.sent_id(),
         sender: trace.sender,
         session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
+        user_id: gathered.user.as_ref().map(|(_, id)| id.clone()),
         agent_name: gathered.first_agent().cloned(),
         bytes: trace.arena.len(),
         effort,

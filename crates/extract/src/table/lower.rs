@@ -44,6 +44,7 @@ pub(super) fn needed(role: Role, facts: &Facts) -> bool {
         Role::FinalOutput => facts.final_output,
         Role::InputMessages => facts.results || facts.user_input || facts.heard,
         Role::Model | Role::Cost => facts.usage,
+        Role::UserId => facts.user_id,
         Role::FinishReason => facts.finish_reasons,
         Role::UsageInput | Role::UsageOutput => facts.usage,
         Role::UsageCacheRead | Role::UsageCacheWrite | Role::UsageReasoning => facts.usage,

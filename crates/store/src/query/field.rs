@@ -5,6 +5,10 @@ use spanscore_base::settings::meant_or_known;
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use super::StoreQueryError;
+use crate::record::OutputState;
+
+/// Models of the run `t`; of one without, a single empty name.
+pub(super) const MODELS: &str = "json_each(ifnull(t.models, '[\"\"]')) model";
 
 /// Field of an evaluation for filters and groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, EnumString, IntoStaticStr, VariantArray)]
@@ -40,6 +44,12 @@ pub enum StoreField {
     Tool,
     /// Case of a dataset.
     Case,
+    /// Model that a span of the run names.
+    Model,
+    /// User of the run.
+    UserId,
+    /// State of the final output.
+    Answer,
     /// Session.
     SessionId,
     /// Trace, by its first digits.
@@ -75,6 +85,7 @@ impl StoreField {
             Self::Level => &["call", "trace", "session"],
             Self::Completion => <Completion as VariantNames>::VARIANTS,
             Self::Annotated => &["yes", "no"],
+            Self::Answer => <OutputState as VariantNames>::VARIANTS,
             Self::TraceId if word.is_empty() || !word.bytes().all(|it| it.is_ascii_hexdigit()) => {
                 return Err(StoreQueryError::TraceStart { id: word.to_owned() });
             }
@@ -119,6 +130,12 @@ impl StoreField {
             Self::Case => {
                 "ifnull((SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), '')"
             }
+            Self::Model => {
+                "EXISTS (SELECT 1 FROM json_each(ifnull(t.models, '[\"\"]')) model
+                 WHERE model.value {})"
+            }
+            Self::UserId => "ifnull(t.user_id, '')",
+            Self::Answer => "t.answer",
             Self::SessionId => "ifnull(n.session_id, '')",
             Self::TraceId => "lower(hex(t.trace_id))",
             Self::Completion => "e.completion",
@@ -127,6 +144,12 @@ impl StoreField {
                  THEN 'yes' ELSE 'no' END"
             }
         }
+    }
+
+    /// Returns its expression over the rows of [`ROWS`](super::list::ROWS) joined with the
+    /// [`MODELS`] of each, of which every one is a group.
+    pub(super) fn group_column(self) -> &'static str {
+        if self == Self::Model { "model.value" } else { self.column() }
     }
 
     /// Returns its expression over sums; `None` if sums do not contain it.

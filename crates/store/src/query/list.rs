@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use spanscore_base::model::GivenVerdict;
 
-use super::field::StoreField;
+use super::field::{MODELS, StoreField};
 use super::filter::{SqlCondition, StoreFilter};
 use super::row::{all, stored_row};
 use super::{StoreQueryError, StoreReader};
@@ -247,14 +247,17 @@ pub(super) fn groups(
             grouped(connection, (&columns, figures, &source), condition)
         }
         None => {
-            let columns = by.iter().map(|field| field.column()).collect();
+            let columns = by.iter().map(|field| field.group_column()).collect();
+            let is_by_model = by.contains(&StoreField::Model);
+            let models = if is_by_model { format!(" CROSS JOIN {MODELS}") } else { String::new() };
+            let source = format!("{ROWS}{models}");
             let columns = with_bucket(columns, "e.time", buckets);
             let figures = "sum(e.outcome = 0), sum(e.outcome = 1), sum(e.outcome = 2),
                  sum(e.outcome = 3), avg(CASE WHEN e.outcome < 2 THEN e.score END),
                  ifnull(sum(CASE WHEN e.outcome < 2 THEN e.score * e.score END), 0.0),
                  ifnull(sum(e.cost), 0.0)";
             let filter = filter.within(connection)?;
-            grouped(connection, (&columns, figures, ROWS), filter.of_rows())
+            grouped(connection, (&columns, figures, &source), filter.of_rows())
         }
     }
 }

@@ -24,9 +24,11 @@ pub(super) const CALLED: &str = "EXISTS (SELECT 1 FROM calls c JOIN tools l ON l
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, EnumString, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum RunOrder {
-    /// Last stored first.
+    /// Last started first.
     #[default]
     Newest,
+    /// Last stored first.
+    Arrived,
     /// By the worst matching evaluation: fails before passes, low scores before high ones.
     Worst,
     /// Longest first.
@@ -101,7 +103,9 @@ impl StoreReader {
 /// Returns the sort value of runs, highest first.
 fn rank(filter: &StoreFilter, order: RunOrder) -> SqlCondition {
     match order {
-        RunOrder::Newest => ("t.seq".to_owned(), Vec::new()),
+        // As in the index: SQLite recognises no other wording.
+        RunOrder::Newest => ("t.time * 1000 - t.duration_us".to_owned(), Vec::new()),
+        RunOrder::Arrived => ("t.seq".to_owned(), Vec::new()),
         RunOrder::Slowest => ("t.duration_us".to_owned(), Vec::new()),
         RunOrder::Costliest => ("ifnull(t.cost, -1)".to_owned(), Vec::new()),
         RunOrder::Worst => {
@@ -301,8 +305,10 @@ impl Page<'_> {
                 format!("{seq} < ?")
             }
             Some(place) => {
-                values.extend([SqlValue::Real(place.rank), SqlValue::Integer(place.seq)]);
-                "(rank, row) < (?, ?)".to_owned()
+                let ranks = [SqlValue::Real(place.rank), SqlValue::Real(place.rank)];
+                values.extend(ranks.into_iter().chain([SqlValue::Integer(place.seq)]));
+                // The first test begins in an index, which the second alone would not.
+                "rank <= ? AND (rank, row) < (?, ?)".to_owned()
             }
         };
         values.push(SqlValue::Integer(limit as i64 + 1));

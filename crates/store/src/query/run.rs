@@ -62,6 +62,15 @@ stored_row! {
         pub output_tokens: Option<i64> = "t.output_tokens";
         /// Cost, US dollars.
         pub cost_usd: Option<f64> = "t.cost";
+        /// Start of the run, RFC 3339.
+        pub started: String = "strftime('%Y-%m-%dT%H:%M:%fZ',
+            t.time / 1000.0 - t.duration_us / 1e6, 'unixepoch')";
+        /// Models that its spans name; empty if none is known.
+        pub models: Vec<String> = "t.models" => models_in;
+        /// User, or a pseudonym.
+        pub user_id: Option<String> = "t.user_id";
+        /// State of the final output: `recorded`, `empty`, `not_recorded` or `unknown`.
+        pub answer: String = "t.answer";
         /// Parts omitted because of a full queue: nothing, `content`, or `calls`.
         pub left_out: Option<&'static str> = "t.shed" => left_out;
         /// Verdicts by evaluator, the worst first.
@@ -128,6 +137,11 @@ pub struct SessionRun {
     pub verdict: Option<&'static str>,
     /// Beginning of the input.
     pub title: Option<String>,
+}
+
+/// Returns the models of a stored list.
+pub(super) fn models_in(list: Option<String>) -> Vec<String> {
+    list.and_then(|list| serde_json::from_str(&list).ok()).unwrap_or_default()
 }
 
 /// Returns the name of the omitted part of a run.

@@ -10,7 +10,7 @@ use super::list::{EvaluationRow, of_trajectory};
 use super::offered::offered_list;
 use super::page::RUNS;
 use super::row::{all, stored_row};
-use super::run::left_out;
+use super::run::{left_out, models_in};
 use super::unpack::{unpacked, unpacked_input};
 
 /// Limit on candidates listed for a short id.
@@ -54,6 +54,15 @@ stored_row! {
         pub output_tokens: Option<i64> = "t.output_tokens";
         /// Cost, US dollars.
         pub cost_usd: Option<f64> = "t.cost";
+        /// Start of the run, RFC 3339.
+        pub started: String = "strftime('%Y-%m-%dT%H:%M:%fZ',
+            t.time / 1000.0 - t.duration_us / 1e6, 'unixepoch')";
+        /// Models that its spans name; empty if none is known.
+        pub models: Vec<String> = "t.models" => models_in;
+        /// User, or a pseudonym.
+        pub user_id: Option<String> = "t.user_id";
+        /// State of the final output: `recorded`, `empty`, `not_recorded` or `unknown`.
+        pub answer: String = "t.answer";
         /// Cases of datasets.
         pub cases: Vec<String> = later;
         /// Parts omitted because of a full queue: nothing, `content`, or `calls`.

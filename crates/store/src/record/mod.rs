@@ -3,6 +3,7 @@
 mod content;
 mod definitions;
 mod facts;
+mod output;
 
 use std::sync::Arc;
 
@@ -19,6 +20,9 @@ pub(crate) use definitions::DEFINITIONS_BYTES_MAX;
 pub(crate) use definitions::RecordedDefinitions;
 use facts::facts_of;
 pub(crate) use facts::{FACTS_VERSION, IS_OF_MODEL, IS_OUTPUT, usage_of};
+pub(crate) use output::OutputState;
+
+use crate::writer::cut;
 
 /// Longest JSON text of one argument, result, input or output; longer ones are cut.
 pub(crate) const FIELD_BYTES_MAX: usize = 64 << 10;
@@ -68,6 +72,10 @@ pub struct TrajectoryRecord {
     pub(crate) error_count: usize,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<f64>,
+    /// Models that its spans name, a JSON list.
+    pub(crate) models: Option<String>,
+    pub(crate) user_id: Option<Box<str>>,
+    pub(crate) answer: OutputState,
     /// Texts and numbers for judging it again; `None` without content.
     pub(crate) content: Option<RecordedContent>,
     /// Offered tools; `None` if they are not stored.
@@ -116,6 +124,9 @@ impl TrajectoryRecord {
             error_count: calls.iter().filter(is_error).count(),
             usage: trajectory.usage,
             cost: trajectory.cost,
+            models: models_of(trajectory),
+            user_id: trajectory.user_id.as_deref().map(Box::from),
+            answer: OutputState::of(&trajectory.final_output, with_content),
             content: with_content.then(|| RecordedContent {
                 texts: content_of(trajectory),
                 facts: facts_of(trajectory),
@@ -129,10 +140,22 @@ impl TrajectoryRecord {
         let content = self.content.as_ref().map_or(0, |it| it.texts.len() + it.facts.len());
         let definitions = self.definitions.as_ref().map_or(0, |it| it.text.len());
         let calls: usize = self.calls.iter().map(|c| size_of::<CallRecord>() + c.tool.len()).sum();
-        let names = [&self.session_id, &self.agent_name];
+        let names = [&self.session_id, &self.agent_name, &self.user_id];
         let names: usize = names.into_iter().flatten().map(|name| name.len()).sum();
+        let names = names + self.models.as_ref().map_or(0, String::len);
         size_of::<Self>() + self.resource.bytes() + content + definitions + calls + names
     }
+}
+
+/// Returns the distinct models, each cut as names are; `None` without any.
+fn models_of(trajectory: &Trajectory<'_>) -> Option<String> {
+    let mut models: Vec<&str> = Vec::new();
+    for model in trajectory.models.iter().map(|it| cut(it)) {
+        if !models.contains(&model) {
+            models.push(model);
+        }
+    }
+    if models.is_empty() { None } else { serde_json::to_string(&models).ok() }
 }
 
 fn excerpt(offered: &HashSet<&str>, call: &ToolCall<'_>) -> CallRecord {

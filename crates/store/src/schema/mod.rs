@@ -6,8 +6,12 @@
 use rusqlite::Connection;
 
 /// Migrations, the first of which makes an empty file one of version 1.
-const STEPS: [&str; 3] =
-    [include_str!("tables.sql"), include_str!("clients.sql"), include_str!("definitions.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("tables.sql"),
+    include_str!("clients.sql"),
+    include_str!("definitions.sql"),
+    include_str!("runs.sql"),
+];
 /// Views for readers.
 const VIEWS: &str = include_str!("views.sql");
 /// Names of the views.
@@ -24,8 +28,13 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 
 /// Migrates an older or empty file to [`VERSION`].
 pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    migrate_to(connection, STEPS.len())
+}
+
+/// Migrates an older or empty file to a version.
+pub(crate) fn migrate_to(connection: &mut Connection, to: usize) -> rusqlite::Result<()> {
     let found = version(connection)?;
-    for (at, step) in STEPS.iter().enumerate().skip(found as usize) {
+    for (at, step) in STEPS[..to].iter().enumerate().skip(found as usize) {
         let transaction = connection.transaction()?;
         for name in VIEW_NAMES {
             transaction.execute(&format!("DROP VIEW IF EXISTS {name}"), [])?;
@@ -46,9 +55,7 @@ mod tests {
     fn file_of_each_older_version_becomes_one_of_this_with_its_rows() {
         for version in 1..STEPS.len() {
             let mut file = Connection::open_in_memory().unwrap();
-            STEPS[..version].iter().for_each(|step| file.execute_batch(step).unwrap());
-            file.execute_batch(VIEWS.split_once(';').map_or("", |(first, _)| first)).unwrap();
-            file.pragma_update(None, "user_version", version as u32).unwrap();
+            migrate_to(&mut file, version).unwrap();
             file.execute_batch(
                 "INSERT INTO sources VALUES (1, 'shop', '', '', '');
                  INSERT INTO trajectories (trace_id, client_group, span_id, source, time, stored,
@@ -58,8 +65,9 @@ mod tests {
             )
             .unwrap();
             migrate(&mut file).unwrap();
-            let query = "SELECT count(*) FROM v_trajectories JOIN trajectories t USING (seq)
-                WHERE t.definitions IS NULL";
+            let query = "SELECT count(*) FROM v_trajectories v JOIN trajectories t USING (seq)
+                WHERE t.definitions IS NULL AND t.models IS NULL AND t.answer = 'unknown'
+                AND v.started = v.time";
             let rows: u32 = file.query_row(query, [], |row| row.get(0)).unwrap();
             assert_eq!((rows, super::version(&file).unwrap()), (1, VERSION), "{version}");
         }

@@ -6,7 +6,9 @@ SELECT t.seq, lower(hex(t.trace_id)) AS trace_id, s.service, s.agent, s.version,
     t.duration_us / 1e6 AS duration_s, t.revision, t.completion, t.partial, t.spans, t.calls,
     t.errors, t.passed, t.failed, t.not_evaluable, t.broken, t.input_tokens, t.output_tokens,
     t.cost AS cost_usd, t.pinned > 0 AS pinned, t.shed, t.title,
-    (SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq) AS case_name
+    (SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq) AS case_name,
+    strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0 - t.duration_us / 1e6, 'unixepoch') AS started,
+    t.models, t.user_id, t.answer
 FROM trajectories t JOIN sources s ON s.id = t.source LEFT JOIN sessions n ON n.seq = t.session;
 CREATE VIEW v_evaluations AS
 SELECT e.seq, lower(hex(e.id)) AS evaluation_id, lower(hex(t.trace_id)) AS trace_id,

@@ -37,7 +37,7 @@ fn file_of_a_newer_program_is_left_alone() {
     let before = std::fs::read(&path).unwrap();
     let store = start(folder.path());
     let StoreState::Refused(error) = settled(&store) else { panic!("{:?}", store.view().state()) };
-    assert!(error.contains("version 99") && error.contains("up to 3"), "{error}");
+    assert!(error.contains("version 99") && error.contains("up to 4"), "{error}");
     while store.view().counters().get(StoreCount::Lost) == 0 {
         store.evaluations([evaluation(1, 1, scored(1.0), None)].into());
     }

@@ -3,6 +3,7 @@ mod definitions;
 mod edits;
 mod files;
 mod model;
+mod runs;
 mod throughput;
 
 use std::path::Path;

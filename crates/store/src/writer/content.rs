@@ -35,7 +35,7 @@ pub(super) struct StoredTexts {
 
 /// Content policy of the store.
 pub(crate) struct ContentPolicy {
-    content: StoredContent,
+    pub(super) content: StoredContent,
     details: StoredDetails,
     redact: RedactValues,
     pub(super) counters: Arc<StoreCounters>,

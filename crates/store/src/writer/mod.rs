@@ -13,6 +13,7 @@ mod rows;
 mod statements;
 mod sums;
 mod traces;
+mod users;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use rusqlite::{ErrorCode, params};
 
 pub(crate) use content::ContentPolicy;
 pub use content::RedactValues;
-pub(crate) use names::{TOOLS_MAX, may_be_cut};
+pub(crate) use names::{TOOLS_MAX, cut, may_be_cut};
 pub(crate) use retention::RetentionLimits;
 use retention::retain;
 use rows::RowWriter;

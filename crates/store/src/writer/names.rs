@@ -320,7 +320,7 @@ fn add_source(connection: &Connection, source: &RunSource) -> rusqlite::Result<i
 }
 
 /// Truncates a name to its limit.
-pub(super) fn cut(text: &str) -> &str {
+pub(crate) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(NAME_BYTES_MAX)]
 }
 

@@ -19,6 +19,7 @@ use super::statements::{
 };
 use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace};
+use super::users::UserKey;
 use crate::counters::{StoreCount, StoreCounters};
 use crate::queue::{MergedRow, MergedSums, StoreBatch, StoreWork};
 use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
@@ -37,6 +38,7 @@ pub(super) struct RowWriter {
     pub(super) names: KnownNames,
     traces: Recent<TraceKey, KnownTrace>,
     pub(super) sums: PendingSums,
+    pub(super) user_key: Option<UserKey>,
     /// Storing time, Unix milliseconds, which never goes back.
     now_ms: i64,
     pub(super) counts: StoreCounters,
@@ -58,6 +60,7 @@ impl RowWriter {
             names: KnownNames::default(),
             traces: Recent::new(KNOWN_MAX),
             sums: PendingSums::default(),
+            user_key: None,
             now_ms,
             counts: StoreCounters::default(),
         }
@@ -157,7 +160,8 @@ impl RowWriter {
         let content = record.content.as_ref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         let definitions = self.definitions(connection, policy, record)?;
-        update_trajectory(connection, record, &trace, (title, definitions))?;
+        let user = self.user(connection, policy, record)?;
+        update_trajectory(connection, record, &trace, (title, definitions, user.as_deref()))?;
         replace_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
         if !was_stored {
             self.counts.add(StoreCount::Trajectories, 1);

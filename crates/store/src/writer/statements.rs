@@ -79,7 +79,7 @@ pub(super) fn update_trajectory(
     connection: &Connection,
     record: &TrajectoryRecord,
     trace: &KnownTrace,
-    (title, definitions): (Option<&str>, Option<i64>),
+    (title, definitions, user): (Option<&str>, Option<i64>, Option<&str>),
 ) -> rusqlite::Result<()> {
     let judgement = &record.judgement;
     let duration_us = micros(record.end_ns.saturating_sub(record.start_ns));
@@ -89,7 +89,8 @@ pub(super) fn update_trajectory(
             "UPDATE trajectories SET span_id = ?2, time = ?3, duration_us = ?4, revision = ?5,
              completion = ?6, partial = ?7, spans = ?8, calls = ?9, errors = ?10,
              input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15,
-             source = ?16, session = ?17, definitions = ?18 WHERE seq = ?1",
+             source = ?16, session = ?17, definitions = ?18, models = ?19, user_id = ?20,
+             answer = ?21 WHERE seq = ?1",
         )?
         .execute(params![
             trace.seq,
@@ -109,7 +110,10 @@ pub(super) fn update_trajectory(
             title,
             trace.source,
             trace.session,
-            definitions
+            definitions,
+            record.models,
+            user,
+            record.answer.as_str()
         ])?;
     Ok(())
 }
