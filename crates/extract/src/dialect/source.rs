@@ -67,7 +67,7 @@ pub struct FactSource {
     pub event: String,
     /// Decoder of the value.
     pub decode: Decode,
-    /// Prefix removed from the text; a text without it does not count.
+    /// Prefix removed from the text, with the blanks after it; a text without it does not count.
     pub strip_prefix: String,
     /// Suffix removed from the text; a text without it stays as it is.
     pub strip_suffix: String,
