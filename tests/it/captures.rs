@@ -323,6 +323,15 @@ fn samples_of_every_dialect_give_their_calls() {
     check_all(&samples);
 }
 
+/// Agents that no dialect names, and spans that look like their calls: guards, approvals, caches,
+/// offers, clients, wrappers.
+#[test]
+fn what_speaks_of_calls_is_none() {
+    let samples = read_file("beside_calls.jsonl.zst");
+    assert!(samples.len() >= 136, "{} samples", samples.len());
+    check_all(&samples);
+}
+
 /// Keys retained at once: each takes a slot and a condition of the table.
 const RETAINED_AT_ONCE: usize = 64;
 

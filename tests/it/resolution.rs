@@ -179,6 +179,8 @@ fn explanations_name_sources_and_reasons() {
         span(0, None, "chat", asks("c1", "find")),
         span(1, None, "find", tool("find", arguments)),
         span(2, None, "merged", merged),
+        span(3, None, "tool.approval", json!({ "tool.name": "pay", "tool.arguments": "{}" })),
+        span(4, None, "memory.run", json!({ "tool.name": "find", "tool.arguments": "{\"q\":1}" })),
     ];
     let resolver = resolver(Vec::new());
     let traces = traces(&resolver, &[request("x", &spans)]);
@@ -190,6 +192,8 @@ fn explanations_name_sources_and_reasons() {
         "    id: messages of a model call",
         "    arguments: attribute `gen_ai.tool.call.arguments` (genai-semconv)",
         "merged: dropped: excluded (by google-adk)",
+        "tool.approval: dropped: its name is that of no call",
+        "memory.run: part of the call on span 0000000000000002",
         "find c1: the call of a tool span, 0000000000000002",
         "    result: not recorded; there is no",
         "    status: ok, nothing on the span says that it failed",

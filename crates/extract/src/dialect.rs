@@ -46,6 +46,13 @@ pub struct Dialect {
     pub only_if_asked: bool,
     /// Conditions for spans that are no tool calls, for any dialect.
     pub exclude: Vec<Condition>,
+    /// Spans of `detect` on which only the names of keys tell of a call. Guards, approvals and
+    /// caches write the same keys, and say what they are by the names of their spans
+    /// (`tool.approval`): such a span is no call.
+    pub doubtful: Option<Condition>,
+    /// Spans of `detect` that only name a tool: calls if their own names end in a word for calling
+    /// (`session.tool_call`), or hold the tool's name (`tool.find`).
+    pub only_if_named: Option<Condition>,
     /// Places of the parts of a tool call on its span.
     pub tool_call: ToolCallSources,
     /// Condition for spans that hand the conversation to another agent. They are no tool calls. In
@@ -172,6 +179,10 @@ pub enum Mark {
     Tool,
     /// [`Dialect::exclude`]
     Exclude,
+    /// [`Dialect::doubtful`]
+    Doubtful,
+    /// [`Dialect::only_if_named`]
+    OnlyIfNamed,
     /// [`Dialect::handoff`]
     Handoff,
     /// [`Dialect::model_span`]
@@ -301,6 +312,8 @@ impl Dialect {
         [
             (Mark::Tool, self.detect.as_slice()),
             (Mark::Exclude, &self.exclude),
+            (Mark::Doubtful, self.doubtful.as_slice()),
+            (Mark::OnlyIfNamed, self.only_if_named.as_slice()),
             (Mark::Handoff, self.handoff.as_slice()),
             (Mark::Model, self.model_span.as_slice()),
             (Mark::Pending, self.pending.as_slice()),

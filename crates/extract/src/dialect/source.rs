@@ -67,7 +67,8 @@ pub struct FactSource {
     pub event: String,
     /// Decoder of the value.
     pub decode: Decode,
-    /// Prefix that is removed from a text. A text without the prefix is ignored.
+    /// Prefix that is removed from a text, with the blanks after it. A text without the prefix is
+    /// ignored.
     pub strip_prefix: String,
     /// Suffix that is removed from a text. A text without the suffix is unchanged.
     pub strip_suffix: String,

@@ -97,7 +97,7 @@ fn has_other_id(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 
 /// Returns true if two calls are of one tool: with equal names, or with the server's bare name and
 /// the prefixed one if both record the same arguments.
-fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+pub(super) fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let names = [&*one.call.name, &*other.call.name];
     let is_served = || is_served(names[0], names[1]) || is_served(names[1], names[0]);
     let record = |call: &SpanCall<'_>| call.call.arguments.is_recorded();
@@ -106,7 +106,7 @@ fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 }
 
 /// Returns true if both calls record the same arguments, or either records none.
-fn equal_arguments(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+pub(super) fn equal_arguments(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     match (&one.call.arguments, &other.call.arguments) {
         (Content::Unreadable(one), Content::Unreadable(other)) => one == other,
         (one, other) => match (one.value(), other.value()) {

@@ -129,7 +129,7 @@ impl Resolver {
         if !effort.begin_reading(reading_steps(trace).saturating_add(word_steps(&tree))) {
             return unread(plan, &self.table, trace, &tree, (gathered, effort));
         }
-        let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
+        let (mut on_spans, none) = tool_calls::on_spans(plan, &tree);
         let repeats = messages::repeating(&tree, &gathered.model_outputs);
         let mut requested = messages::requested(plan, &tree, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);
@@ -143,7 +143,7 @@ impl Resolver {
         let agents = gathered.enclosing_agents(&tree);
         gathered.note_caller(&tree, &agents, on_spans.iter().map(|call| call.span));
         if let Some(diagnostics) = &mut diagnostics {
-            diagnostics.add_spans(&tree, &on_spans, &unnamed);
+            diagnostics.add_spans(&tree, &on_spans, &none);
             diagnostics.add_requested(&tree, &requested, &on_spans);
             diagnostics.add_facts(plan, &tree, &gathered);
         }

@@ -297,6 +297,7 @@ fn strip<'a>(source: &FactSource, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
     }
     let strip = |text: &str| -> Option<(usize, usize)> {
         let rest = text.strip_prefix(source.strip_prefix.as_str())?;
+        let rest = if source.strip_prefix.is_empty() { rest } else { rest.trim_start() };
         let end = rest.strip_suffix(source.strip_suffix.as_str()).unwrap_or(rest);
         Some((text.len() - rest.len(), text.len() - rest.len() + end.len()))
     };

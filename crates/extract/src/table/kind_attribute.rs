@@ -40,6 +40,10 @@ const TOOL_CALLS: [&str; 13] = [
     "toolcall", "callingtool", "calltool", "tooluse", "toolrun", "runtool", "executetool",
     "toolexecution", "toolinvocation", "invoketool", "mcptoolcall", "functioncall", "toolspan",
 ];
+/// Spelling of a call by compilers and ledgers, which is none for the kinds of nodes in a tree and
+/// under keys with several meanings.
+const FUNCTION_CALL: &[u8] = b"FunctionCall";
+const NODE_KINDS: [&str; 2] = ["nodetype", "typenode"];
 const TOOLS: [&str; 3] = ["tool", "mcptool", "functiontool"];
 const AGENTS: [&str; 8] = [
     "agent", "agentrun", "runagent", "invokeagent", "agentinvocation", "agentexecution",
@@ -118,7 +122,9 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     // Some languages print the word as `SpanType.TOOL`.
     let last = value.rsplit(|byte| *byte == b'.').next().filter(|last| last.len() < value.len());
     let is_last = |words: &[&str]| last.is_some_and(|last| is_word(last, words));
-    if is_in(&TOOL_CALLS) || is_clear && (is_in(&TOOLS) || is_last(&TOOLS)) {
+    let is_node = || NODE_KINDS.iter().any(|word| key.ends_with(word.as_bytes()));
+    let is_of_code = value == FUNCTION_CALL && (!is_clear || is_node());
+    if is_in(&TOOL_CALLS) && !is_of_code || is_clear && (is_in(&TOOLS) || is_last(&TOOLS)) {
         return Some(SpanKindSaid::Tool);
     }
     if !is_clear {
@@ -133,7 +139,7 @@ pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     .find_map(|(words, kind)| (is_in(words) || is_last(words)).then_some(kind));
     let is_other = || {
         let speaks_of = |word: &str| memmem::find(whole, word.as_bytes()).is_some();
-        !whole.is_empty() && !speaks_of("tool") && !speaks_of("function")
+        whole.iter().any(u8::is_ascii_alphabetic) && !speaks_of("tool") && !speaks_of("function")
     };
     said.or_else(|| is_other().then_some(SpanKindSaid::Other))
 }
@@ -173,6 +179,11 @@ mod tests {
             ("acme.observation.type", "generation", Some(Model)),
             ("acme.run_type", "chain", Some(Run)),
             ("acme.kind", "execute_tool", Some(Tool)),
+            ("acme.event_type", "FunctionCall", Some(Tool)),
+            ("acme.type", "function_call", Some(Tool)),
+            ("graph.node_type", "function_call", Some(Tool)),
+            ("ledger.kind", "FunctionCall", None),
+            ("ast.node_type", "FunctionCall", None),
             ("acme.tool.call_id", "call_1", Some(ToolCallId)),
             ("acme.toolCallId", "call_1", Some(ToolCallId)),
             ("acme.tool.call_id", "", None),
@@ -191,6 +202,8 @@ mod tests {
             ("acme.span.kind", "toolbox", None),
             ("acme.span.kind", "GUARDRAIL", Some(Other)),
             ("acme.kind", "guardrail", None),
+            // The number of a kind says nothing to others.
+            ("acme.event.type", "7", None),
             ("acme.span.kind", "", None),
             ("acme.span.color", "tool", None),
             ("acme.span.subtype", "tool_call", None),

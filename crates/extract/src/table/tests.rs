@@ -39,7 +39,7 @@ fn naive(condition: &Condition, span: &Given) -> bool {
         && condition.root.is_none_or(|root| root == span.root)
         && condition.says.is_none_or(|kind| match told(kind) {
             ("acme.span.kind", word) => value("acme.span.kind") == Some(word),
-            (NAME, _) => span.attributes.iter().any(|(key, _)| is_name(key)),
+            (NAME, _) => span.attributes.iter().any(|(key, name)| is_name(key) && name != STATED),
             (CONTENT, _) => span.attributes.iter().any(|(key, _)| is_content(key)),
             (OTHER, _) => says_other(span),
             _ => CALL_IDS.iter().any(|key| value(key).is_some()),
@@ -53,6 +53,9 @@ fn naive(condition: &Condition, span: &Given) -> bool {
 /// Keys of call ids: an unknown one, and those in conditions of built-in dialects.
 const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsonic.tool.call_id"];
 
+/// Name of a tool that a dialect states: such a value says nothing of the span's kind.
+const STATED: &str = "(merged tools)";
+
 /// Unknown keys of a tool's name, and of its arguments.
 const NAME: &str = "acme.tool.name";
 const CONTENT: &str = "acme.tool.args";
@@ -60,10 +63,14 @@ const CONTENT: &str = "acme.tool.args";
 /// Unknown key of a kind.
 const OTHER: &str = "acme.step.type";
 
+/// Keys whose value for a guard a dialect states.
+const GUARDS: [&str; 3] =
+    ["langfuse.observation.type", "langwatch.span.type", "traceloop.span.kind"];
+
 /// Returns true if a kind key has a value that no dialect states.
 fn says_other(span: &Given) -> bool {
     span.attributes.iter().any(|(key, value)| {
-        matches!(value.as_str(), "x" | "guardrail")
+        (value == "x" || value == "guardrail" && !GUARDS.contains(&key.as_str()))
             && is_kind_key(key.as_bytes())
             && kind_attribute::span_kind(key.as_bytes(), value.as_bytes())
                 == Some(SpanKindSaid::Other)

@@ -12,7 +12,7 @@ pub use self::trace_facts::FactExplanation;
 use super::Resolver;
 use super::messages::{LlmCall, RequestedAs};
 use super::plan::PlannedSource;
-use super::tool_calls::{FieldSources, SpanCall};
+use super::tool_calls::{FieldSources, NoCall, SpanCall};
 use super::tree::Tree;
 use crate::dialect::{From, Mark, Role};
 use crate::record::layout::FactsReader;
@@ -95,11 +95,15 @@ enum SpanOutcome {
     Dropped(&'static str),
     Call(FieldSources),
     PartOf(SpanId),
-    Unnamed,
 }
 
 impl Diagnostics {
-    pub(super) fn add_spans(&mut self, tree: &Tree<'_>, calls: &[SpanCall<'_>], unnamed: &[u32]) {
+    pub(super) fn add_spans(
+        &mut self,
+        tree: &Tree<'_>,
+        calls: &[SpanCall<'_>],
+        none: &[(u32, NoCall)],
+    ) {
         let arrival = |span: u32| tree.get(span).map_or(0, |span| span.arrival);
         let dropped = tree.dropped.iter().map(|(record, why)| (*record, SpanOutcome::Dropped(why)));
         let found = calls.iter().map(|call| {
@@ -110,8 +114,17 @@ impl Diagnostics {
             };
             (arrival(call.span), outcome)
         });
-        let unnamed = unnamed.iter().map(|&span| (arrival(span), SpanOutcome::Unnamed));
-        self.spans = dropped.chain(found).chain(unnamed).collect();
+        let none = none.iter().map(|(span, why)| {
+            let outcome = match why {
+                NoCall::Unnamed => SpanOutcome::Dropped("no source gives a tool name"),
+                NoCall::Beside => SpanOutcome::Dropped(
+                    "its name is that of no call, but of what is about one (a guard, a step)",
+                ),
+                NoCall::PartOf(whole) => SpanOutcome::PartOf(*whole),
+            };
+            (arrival(*span), outcome)
+        });
+        self.spans = dropped.chain(found).chain(none).collect();
         self.spans.sort_by_key(|(record, _)| *record);
     }
 
@@ -179,7 +192,6 @@ impl Resolver {
                 Some(SpanOutcome::Dropped(why)) => format!("dropped: {why}"),
                 Some(SpanOutcome::Call(_)) => "tool call".into(),
                 Some(SpanOutcome::PartOf(whole)) => format!("part of the call on span {whole}"),
-                Some(SpanOutcome::Unnamed) => "dropped: no source gives a tool name".into(),
                 None if span.excluded_by.is_some() => "dropped: excluded".into(),
                 None => "no tool call".into(),
             };

@@ -1,5 +1,6 @@
 //! Tool calls on spans.
 
+mod beside;
 mod positional;
 mod sign;
 #[cfg(test)]
@@ -10,6 +11,7 @@ use std::cell::OnceCell;
 
 use hashbrown::HashSet;
 
+use self::beside::{CallStanding, names_call, settle, standing};
 use self::sign::{Sign, causes, result_text, without_traceback};
 use super::super::decode::{commanded_result, without_envelope};
 use super::super::dialect::{FactSource, Role};
@@ -21,7 +23,7 @@ use super::read::{self, Raw};
 use super::tree::{Span, Tree};
 use crate::record::layout::{self, FactsReader};
 pub(super) use positional::name_bare;
-use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
+use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, SpanId, ToolCall};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
 
@@ -54,17 +56,28 @@ pub(super) struct FieldSources {
     pub(super) error: Option<u16>,
 }
 
-/// Returns the tool calls on a trace's spans in start order, and the indices of detected tool spans
-/// without a tool name. A span with only the id of another span's call is included without a name:
-/// it is part of that call.
+/// Reason for which a span with a detected call has none of its own.
+pub(super) enum NoCall {
+    /// No source gives a tool name.
+    Unnamed,
+    /// Its name says that it speaks of a call: a guard, an approval.
+    Beside,
+    /// It speaks of the call on this span.
+    PartOf(SpanId),
+}
+
+/// Returns the tool calls on a trace's spans in start order, and the indices of the other detected
+/// spans. A span with only the id of another span's call is included without a name: it is part of
+/// that call.
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
-) -> (Vec<SpanCall<'a>>, Vec<u32>) {
+) -> (Vec<SpanCall<'a>>, Vec<(u32, NoCall)>) {
     let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
     let count = tree.spans.iter().filter(is_tool).count();
     let mut calls = Vec::with_capacity(count);
-    let mut unnamed = Vec::new();
+    let mut none = Vec::new();
+    let mut standings = Vec::new();
     let mut read = Vec::new();
     let mut raws = Vec::new();
     for (at, span) in (0..).zip(&tree.spans) {
@@ -77,8 +90,26 @@ pub(super) fn on_spans<'a>(
         read.resize_with(values.len(), OnceCell::new);
         let mut reader = ToolCallReader { plan, form, values, read: &read, raws: &mut raws };
         if reader.call(at, span, &mut calls).is_none() {
-            unnamed.push(at);
+            none.push((at, NoCall::Unnamed));
+        } else if (form.doubtful || form.only_if_named)
+            && let Some(SpanCall { call, .. }) = calls.last()
+        {
+            let keys = tree.others(span).iter().filter_map(|(key, _)| str::from_utf8(key).ok());
+            let name = span.facts.span_name();
+            let standing = if form.only_if_named && !names_call(name, &call.name) {
+                CallStanding::Beside
+            } else {
+                standing(name, &call.name, keys)
+            };
+            if standing != CallStanding::Call {
+                standings.resize(calls.len(), CallStanding::Call);
+                standings[calls.len() - 1] = standing;
+            }
         }
+    }
+    if !standings.is_empty() {
+        standings.resize(calls.len(), CallStanding::Call);
+        none.extend(settle(tree, &mut calls, standings));
     }
     leave_names_to_others(plan, &mut calls);
     if calls.iter().any(SpanCall::is_nameless) {
@@ -88,13 +119,12 @@ pub(super) fn on_spans<'a>(
             let is_known = call.call.id.as_ref().is_some_and(|id| ids.contains(id));
             let keep = !call.is_nameless() || is_known;
             if !keep {
-                unnamed.push(call.span);
+                none.push((call.span, NoCall::Unnamed));
             }
             keep
         });
-        unnamed.sort_unstable();
     }
-    (calls, unnamed)
+    (calls, none)
 }
 
 /// Removes the names of calls with an id that come from the span's name, if another span has a call
