@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     about: "Checks that the run stays within its limits: number of tool calls, their latency, \
             total time, calls of the model, tokens and cost.",
     also_known_as: &[
+        ("trajectory:step-count", "Promptfoo"),
         ("MaxToolCalls", "Pydantic Evals"),
         ("MaxModelRequests", "Pydantic Evals"),
         ("tool_call_count_v1", "Agent Development Kit"),

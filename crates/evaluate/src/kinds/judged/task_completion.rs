@@ -26,7 +26,12 @@ is needed the answer's content counts; clumsy wording undoes nothing.";
 pub static KIND: Kind = Kind {
     name: "task_completion",
     about: "Checks that the agent did its tasks: a judge answers for each task and constraint.",
-    also_known_as: &[("TaskCompletionEvaluator", "Dokimos"), ("TaskCompletionMetric", "DeepEval")],
+    also_known_as: &[
+        ("TaskAdherenceEvaluator", "Azure AI Evaluation"),
+        ("IntentResolutionEvaluator", "Azure AI Evaluation"),
+        ("TaskCompletionEvaluator", "Dokimos"),
+        ("TaskCompletionMetric", "DeepEval"),
+    ],
     threshold: 0.5,
     schema: settings::schema::<Settings>,
     build: |node| {

@@ -29,6 +29,7 @@ pub static KIND: Kind = Kind {
     about: "A rubric that you write: weighted statements (a preset of them), steps that end in a \
             score, a prompt with variables, or the expected output or behaviour.",
     also_known_as: &[
+        ("model_graded_qa", "Inspect"),
         ("GEval", "DeepEval"),
         ("ConversationalGEval", "DeepEval"),
         ("PromptAlignmentMetric", "DeepEval"),
