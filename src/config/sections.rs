@@ -10,7 +10,7 @@ use spanscore_evaluate::kinds::kind;
 /// evaluators' files, and recordings.
 const OTHER_SECTIONS: &[(&[&str], &str)] = &[
     (
-        &["processors"],
+        &["processors", "batch", "memory_limiter", "tail_sampling"],
         "there are none here: leave it out; batching, limits and sampling are settings \
       of `exporters`, `limits` and of each evaluator",
     ),
@@ -20,6 +20,15 @@ const OTHER_SECTIONS: &[(&[&str], &str)] = &[
       exporter; logs and metrics of its own are under `telemetry`",
     ),
     (&["extensions"], "leave it out: health is under `telemetry.health`"),
+    (&["version", "name", "description", "title", "project", "metadata"], "leave it out"),
+    (
+        &["include", "includes", "import", "imports", "extends"],
+        "name each file with a `--config` of its own: maps are merged, later files win",
+    ),
+    (
+        &["apiVersion", "kind", "data"],
+        "this is a manifest of Kubernetes: a config stands in its `data`",
+    ),
     (&["connectors"], "leave it out: `forward` passes on what was received"),
     (&["expect"], OF_EVALUATOR),
     (&["criteria"], CRITERIA),
@@ -72,6 +81,8 @@ pub(super) fn explain(errors: &mut [SettingsError]) {
             Some(format!("write `otlp: {{protocols: {{{protocol}: ...}}}}`"))
         } else if let Some((_, here)) = other.filter(|_| is_section) {
             Some((*here).to_owned())
+        } else if let Some(nested) = Some(name).filter(|_| is_section).and_then(nested) {
+            Some(nested)
         } else if is_section && kind(name.split('/').next().unwrap_or(name)).is_some() {
             Some("it is an evaluator: write it below `evaluators:`, indented".to_owned())
         } else if is_listed {
@@ -81,6 +92,14 @@ pub(super) fn explain(errors: &mut [SettingsError]) {
         };
         error.help = help.or_else(|| error.help.take());
     }
+}
+
+/// Returns the nested form of a key with dots.
+fn nested(name: &str) -> Option<String> {
+    let (first, rest) = name.split_once('.')?;
+    let depth = rest.matches('.').count() + 1;
+    let inner = rest.replace('.', ": {");
+    Some(format!("write `{first}: {{{inner}: ...{}`", "}".repeat(depth)))
 }
 
 /// Limit on places of a setting in a help text.

@@ -51,6 +51,7 @@ fn what_is_no_recording_is_told_with_its_remedy() {
 #[test]
 fn paths_that_cannot_be_used_get_a_remedy() {
     check(&["check", "runs"], 78, "name the file in it");
+    check(&["score", "-config", "a.yaml", "runs"], 78, "two dashes: `--config FILE`");
     check(&["check", "-"], 78, "standard input is /dev/stdin here");
     check(&["init", "--force", "-o", "runs"], 64, "runs is a folder: name a file in it");
     check(&["run", "agent.py"], 127, "`spanscore run -- python agent.py`");

@@ -175,10 +175,14 @@ fn kind_of(name: &str) -> Result<&'static ExporterKind, SettingsError> {
     found.copied().ok_or_else(|| unknown_kind(word))
 }
 
-/// Exporters of the OpenTelemetry Collector that have another name here.
-const COLLECTOR_KINDS: [(&str, &str); 4] = [
+/// Exporters of other systems, first the OpenTelemetry Collector's, and what is here instead.
+const COLLECTOR_KINDS: [(&str, &str); 8] = [
     ("debug", "here it is `console`"),
     ("logging", "here it is `console`"),
+    ("stdout", "here it is `console`"),
+    ("junit", "a report of recorded runs is `spanscore score --format junit FILE`"),
+    ("csv", "`file: {path: scores.jsonl}` writes JSON Lines; `spanscore export --format csv`"),
+    ("sqlite", "the database is the section `store`"),
     ("prometheusremotewrite", "here `prometheus` is scraped; or send metrics with `otlp_http`"),
     ("loadbalancing", "put the Collector with it in front: docs/fleet.md"),
 ];

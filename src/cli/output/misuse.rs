@@ -55,6 +55,11 @@ pub(in crate::cli) fn explained(mut error: Error, mut root: Command, args: &[OsS
             tip
         }
         ErrorKind::MissingRequiredArgument => of_missing(command, &words),
+        ErrorKind::ArgumentConflict => {
+            let word = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let is_recording = Path::new(&word).extension().is_some();
+            is_recording.then(|| format!("write `spanscore score --config FILE {word}`"))
+        }
         _ => None,
     };
     if let Some(tip) = tip {
@@ -103,7 +108,11 @@ fn of_word(word: &str, command: &Command, words: &[&str]) -> Option<String> {
     let has = |id| find(command, id).is_some();
     Some(match name {
         "init" => format!("write `--output {word}`"),
+        "open" if is_recording && !word.ends_with(".db") && !is_config(word) => {
+            format!("recorded runs are shown by `spanscore score --open {word}`")
+        }
         "open" => "name the collector's config with `--config FILE`".to_owned(),
+        "calibrate" => format!("write `--data {word}`"),
         "compare" => "it takes two sides, the old and the new: `spanscore compare A B`".to_owned(),
         "export" if words.contains(&"dataset") => format!("write `--dataset {word}`"),
         _ if is_config(word) && has(CONFIG) => format!("name the config with `--config {word}`"),
@@ -176,6 +185,15 @@ fn of_missing(command: &Command, words: &[&str]) -> Option<String> {
         let listed: Vec<&str> = listed.iter().map(|value| value.get_name()).collect();
         return Some(format!("write one of {}", listed.join(", ")));
     }
+    match name {
+        "compare" => return Some("it takes two sides: `spanscore compare OLD NEW`".to_owned()),
+        "run" if words.iter().any(|word| matches!(*word, "-c" | "--config")) => {
+            return Some(
+                "a command stands behind the options: `spanscore run -- COMMAND`".to_owned(),
+            );
+        }
+        _ => {}
+    }
     if find(command, "sample").is_some() {
         return Some(
             "`spanscore send --sample` sends a sample run; standard input is `-`".to_owned(),
@@ -236,6 +254,11 @@ mod tests {
         check("gateway --topic a", "write `--set kafka.topic=NAME`");
         check("run --url http://a true", "leave it out: `run` tells the command its own address");
         check("score --url http://a", "recordings are files: `curl -o run.json URL`");
+        check("score --jobs 8 a.json", "leave it out: all cores are used");
+        check("score --fail-under 0.9 a.json", "write `--min-pass-rate 0.9`");
+        check("mcp --port 1", "leave it out: it speaks over standard input and output");
+        check("serve --dry-run", "`spanscore check FILE` checks a config");
+        check("schema -o a.json", "leave it out: `> FILE` keeps what is printed");
     }
 
     #[test]
@@ -256,6 +279,9 @@ mod tests {
         check("scores a.json", "recorded traces are judged by `spanscore score a.json`");
         check("export dataset golden", "write `--dataset golden`");
         check("open scores.db", "name the collector's config with `--config FILE`");
+        check("calibrate a.jsonl", "write `--data a.jsonl`");
+        check("open a.json", "recorded runs are shown by `spanscore score --open a.json`");
+        check("--config a.yaml b.json", "write `spanscore score --config FILE b.json`");
         check("compare 1 vs 2", "it takes two sides, the old and the new: `spanscore compare A B`");
         check("export traces", "did you mean `trajectories`?");
         check("send a.json --protocol http", "did you mean `http/protobuf`?");
@@ -265,6 +291,8 @@ mod tests {
 
     #[test]
     fn missing_files_are_told_by_their_place() {
+        check("compare 1", "it takes two sides: `spanscore compare OLD NEW`");
+        check("run -c true", "a command stands behind the options: `spanscore run -- COMMAND`");
         check("score --details", "standard input is `-`: `... | spanscore score -`");
         check(
             "score -c a.json",

@@ -75,7 +75,8 @@ where
 fn check_address(text: &str) -> Result<(), String> {
     let is_host = |host: &str| match host.strip_prefix('[') {
         Some(address) => address.ends_with(']'),
-        None => !host.is_empty() && !host.contains([':', '/']),
+        // `4317:4317` maps a port, as containers do.
+        None => !host.contains([':', '/']) && host.contains(|it: char| !it.is_ascii_digit()),
     };
     match text.rsplit_once(':') {
         Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
@@ -95,7 +96,8 @@ mod tests {
         for good in ["127.0.0.1:0", "localhost:4317", "[::1]:4318", "0.0.0.0:65535"] {
             assert_eq!(check_address(good), Ok(()));
         }
-        for bad in ["", "4317", "localhost", "http://localhost:4317", "::1:4317", "a:70000"] {
+        for bad in ["", "4317", "localhost", "http://localhost:4317", "::1:4317", "a:70000", "1:1"]
+        {
             assert!(check_address(bad).is_err(), "{bad}");
         }
         for (written, meant) in [(":4317", "0.0.0.0:4317"), ("[::]:4317", "[::]:4317")] {

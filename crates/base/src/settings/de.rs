@@ -7,6 +7,7 @@ use serde::de::{
 use std::fmt::Display;
 
 use super::nearest::{joined_key, meant_of, space_behind_colon};
+use super::remedy::{main_setting, parts_of};
 use super::{Key, Node, NodeKind, SettingsError, called_here, nearest, related};
 use crate::value::{Number, Value};
 
@@ -20,10 +21,10 @@ impl de::Error for SettingsError {
         match (found, &*in_words(expected)) {
             (Unexpected::Str(text), "a number") => {
                 let is_number = text.parse().is_ok_and(f64::is_finite);
-                error.or_share(text).or_bare(text, is_number)
+                error.or_share(text).or_nothing(text).or_bare(text, is_number)
             }
             (Unexpected::Str(text), "a whole number from 0" | "a whole number") => {
-                error.or_bare(text, text.parse::<u64>().is_ok())
+                error.or_nothing(text).or_bare(text, text.parse::<u64>().is_ok())
             }
             (Unexpected::Str(text), "true or false") => match &*text.to_lowercase() {
                 "yes" | "on" | "y" => error.with_help("write `true`"),
@@ -100,46 +101,6 @@ fn in_words(expected: &dyn Expected) -> String {
     }
 }
 
-impl SettingsError {
-    /// Suggests a fraction if the text is a percentage.
-    fn or_share(self, text: &str) -> Self {
-        let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
-        let money = text.strip_prefix('$').and_then(|digits| digits.parse::<f64>().ok());
-        match (percent, money) {
-            (Some(percent), _) => self.with_help(format!("write {} for {text}", percent / 100.0)),
-            (None, Some(amount)) => self.with_help(format!("write {amount}")),
-            (None, None) => self,
-        }
-    }
-
-    /// Suggests the list of numbers if a text such as `1-5` holds as many as expected.
-    fn or_numbers(self, text: &str, expected: &str) -> Self {
-        let digits = text.split(|c: char| !c.is_ascii_digit());
-        let numbers: Vec<u64> = digits.filter_map(|digits| digits.parse().ok()).collect();
-        let is_all = expected == format!("a list of {}", numbers.len());
-        if is_all { self.with_help(format!("write {numbers:?}")) } else { self }
-    }
-
-    /// Suggests the bare number if the text is one in quotes, or begins with one.
-    fn or_bare(self, text: &str, is_number: bool) -> Self {
-        if self.help.is_some() || !text.starts_with(|c: char| c.is_ascii_digit()) {
-            return self;
-        }
-        self.with_help(if is_number {
-            "write it without quotes"
-        } else {
-            "write it in digits alone: no unit, no sign between them"
-        })
-    }
-}
-
-/// Splits a text at commas; a text with spaces inside is one part.
-fn parts_of(text: &str) -> Vec<&str> {
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let are_words = parts.iter().all(|part| !part.is_empty() && !part.contains(' '));
-    if are_words { parts } else { vec![text] }
-}
-
 fn told(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Bool(value) => value.to_string(),
@@ -174,6 +135,10 @@ pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> Sett
     );
     error.with_help(match (meant, expected) {
         (Some(meant), _) => meant,
+        // A call written as `search: {...}`.
+        (None, ["name", "tool_name", ..]) if !matches!(word, "type" | "id") => {
+            format!("write `name: {word}`, its arguments below `args`")
+        }
         (None, []) => "none is known here".to_owned(),
         (None, _) => format!("known are {}", expected.join(", ")),
     })
@@ -274,9 +239,11 @@ impl<'de> Deserializer<'de> for &'de Node {
                     // `host:4317` is an address, not a key.
                     let is_key =
                         |(name, value): &(&str, &str)| fields.contains(name) || !is_port(value);
-                    error.with_help(match joined.filter(is_key) {
-                        Some(joined) => format!("{}; {takes}", space_behind_colon(joined)),
-                        None => takes,
+                    let main = value.as_str().and_then(|text| main_setting(text, fields));
+                    error.with_help(match (joined.filter(is_key), main) {
+                        (Some(joined), _) => format!("{}; {takes}", space_behind_colon(joined)),
+                        (None, Some(remedy)) => format!("write `{remedy}`"),
+                        (None, None) => takes,
                     })
                 })
             }

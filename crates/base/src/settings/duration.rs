@@ -46,9 +46,13 @@ impl<'de> Deserialize<'de> for HumanDuration {
         match duration(&text) {
             Some(duration) if duration <= DURATION_MAX => Ok(Self(duration)),
             Some(_) => Err(D::Error::custom(format!("{text:?} is longer than 100 years"))),
-            None => Err(D::Error::custom(format!(
-                "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
-            ))),
+            None => {
+                let meant = format!("{}s", text.trim());
+                let is_it = duration(&meant).is_some();
+                let remedy =
+                    if is_it { &*meant } else { "a number and a unit, as in 200ms, 2s, 5m" };
+                Err(D::Error::custom(format!("{text:?} is not a duration; write {remedy}")))
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod de;
 mod duration;
 mod flatten;
 mod nearest;
+mod remedy;
 mod secret;
 mod switch;
 pub mod tls;

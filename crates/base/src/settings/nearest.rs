@@ -39,8 +39,8 @@ const RELATED_MAX: usize = 2;
 /// the word: `reference` for `reference_goal`. Empty for more than two.
 pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let parts = |text: &str| -> Vec<String> {
-        let parts = text.split(['_', '-', ' ']).map(|part| part.trim_end_matches('s'));
-        parts.filter(|part| part.len() >= 3).map(str::to_lowercase).collect()
+        let parts = words(text).into_iter().map(|part| part.trim_end_matches('s').to_lowercase());
+        parts.filter(|part| part.len() >= 3).collect()
     };
     let wanted = parts(word);
     let has = |candidate: &&str| {
@@ -63,6 +63,19 @@ pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let ours: Vec<String> = found.iter().filter(is_ours).map(|name| plain(name)).collect();
     found.retain(|name| name.contains('_') || !ours.contains(&plain(name)));
     if found.len() > RELATED_MAX { Vec::new() } else { found }
+}
+
+/// Splits a name at its signs and before its capitals.
+fn words(name: &str) -> Vec<&str> {
+    let mut starts: Vec<usize> = vec![0];
+    let pairs = name.char_indices().zip(name.char_indices().skip(1));
+    let is_start = |(before, after): &((usize, char), (usize, char))| {
+        !before.1.is_uppercase() && after.1.is_uppercase()
+    };
+    starts.extend(pairs.filter(is_start).map(|(_, (at, _))| at));
+    let ends = starts.iter().skip(1).copied().chain([name.len()]);
+    let parts = starts.iter().zip(ends).map(|(start, end)| &name[*start..end]);
+    parts.flat_map(|part| part.trim_end_matches('.').split(['_', '-', ' '])).collect()
 }
 
 /// Returns a "did you mean" question for related words; `None` without any.
@@ -104,9 +117,20 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["max_tool_calls"], "max_calls", ""),
     (&["max_failures", "max_errors"], "max_failed_calls", ""),
     (&["memory_limit_mib", "limit_mib", "memory_limit", "max_memory"], "memory_mib", ""),
-    (&["sample_rate", "sampling", "sampling_rate", "probability"], "sample", ""),
+    (
+        &["sample_rate", "sampling", "sampling_rate", "probability", "sampling_percentage"],
+        "sample",
+        "",
+    ),
+    (
+        &["sampling_percentage", "sampling_ratio", "sampling", "sample"],
+        "signals",
+        "traces: fail` or `traces: agent",
+    ),
+    (&["function", "tool", "function_name"], "name", ""),
     (&["filter", "condition", "if"], "when", ""),
     (&["min_score", "pass_threshold"], "threshold", ""),
+    (&["decision_wait"], "quiet_period", ""),
     (&["dataset", "eval_set", "golden"], "expect", "expect: {file: FILE, match: auto}"),
     (&["path", "paths", "file", "files", "filename"], "include", "include: [FILE]"),
     (&["file", "filename", "output"], "path", ""),
@@ -183,5 +207,6 @@ mod tests {
         check("expected", &["expected_class"]);
         check("tool", &["a_tool", "tool"]);
         check("else", &[]);
+        check("Builtin.MatchModeScore", &["match_mode"]);
     }
 }

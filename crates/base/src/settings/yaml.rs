@@ -60,6 +60,11 @@ const SYNTAX_HELP: &[(&str, &str)] = &[
         "close it, or put a text that holds { or } between quotes",
     ),
     ("while parsing node, found unknown anchor", "put a text that begins with * between quotes"),
+    ("unexpected character: `@'", "put a text that begins with @ between quotes"),
+    (
+        "did not find expected <document start>",
+        "a config is YAML, maps of `key: value` by indent, or JSON",
+    ),
 ];
 
 /// Reads one document. `line_offset` is added to every line.
@@ -187,7 +192,7 @@ impl<'a> YamlReader<'a> {
         let form = match tag {
             None if style == ScalarStyle::Plain => Ok(ScalarForm::Plain),
             None => Ok(ScalarForm::Quoted),
-            Some(tag) => scalar_form(tag),
+            Some(tag) => scalar_form(tag, text),
         };
         let is_quoted = matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted);
         let form = match self.stand_ins.first_in(text) {
@@ -232,7 +237,7 @@ impl<'a> YamlReader<'a> {
                 self.errors.push(misplaced_tag(name, what).at(place));
             }
             Some((tag, None)) if !is_non_specific(tag) => {
-                self.errors.push(unknown_tag(tag).at(place));
+                self.errors.push(unknown_tag(tag, "").at(place));
             }
             _ => {}
         }
@@ -356,14 +361,14 @@ fn outside_of_quotes(char: char) -> SettingsError {
         .with_help("quote the text")
 }
 
-/// Returns the scalar type of a tag.
-fn scalar_form(tag: &Tag) -> Result<ScalarForm, SettingsError> {
+/// Returns the scalar type of a tag before a text.
+fn scalar_form(tag: &Tag, text: &str) -> Result<ScalarForm, SettingsError> {
     match tag.core_suffix() {
         Some(name) => {
             name.parse().map(ScalarForm::Tagged).map_err(|_| misplaced_tag(name, "a scalar"))
         }
         None if is_non_specific(tag) => Ok(ScalarForm::Quoted),
-        None => Err(unknown_tag(tag)),
+        None => Err(unknown_tag(tag, text)),
     }
 }
 
@@ -376,9 +381,16 @@ fn misplaced_tag(name: &str, what: &str) -> SettingsError {
     SettingsError::new(format!("the tag `!!{name}` does not fit {what}"))
 }
 
-fn unknown_tag(tag: &Tag) -> SettingsError {
-    SettingsError::new(format!("unknown tag `{}{}`", tag.original_handle(), tag.suffix()))
-        .with_help("only the tags of YAML's core schema are known, such as !!str")
+fn unknown_tag(tag: &Tag, text: &str) -> SettingsError {
+    let name = format!("{}{}", tag.original_handle(), tag.suffix());
+    let help = match name.strip_prefix('!') {
+        Some(word) if word.eq_ignore_ascii_case("env") => format!("write ${{env:{text}}}"),
+        Some(word) if !word.starts_with('!') => {
+            "put a text that begins with ! between quotes; known are tags such as !!str".to_owned()
+        }
+        _ => "only the tags of YAML's core schema are known, such as !!str".to_owned(),
+    };
+    SettingsError::new(format!("unknown tag `{name}`")).with_help(help)
 }
 
 fn count(node: &Node) -> usize {

@@ -11,6 +11,7 @@ use super::expect::{self, ExpectSettings};
 use super::expression::compile;
 use super::judged::{self, JudgeIdentities};
 use super::read::read_all;
+use super::remedies::{explain_maps, of_entry, of_scalar};
 use super::sources::ConfigSources;
 use super::tools_file;
 use spanscore_base::model::{EvaluatorInfo, Level};
@@ -149,27 +150,21 @@ fn configure_one(
     errors: &mut Vec<SettingsError>,
 ) -> Option<Configured> {
     let Surroundings { failures, judges, sources } = around;
-    let kind = match kind_of(key) {
-        Ok(kind) => kind,
-        Err(error) => {
-            let meant = before.filter(|before| is_setting_of(&key.text, before));
-            errors.push(match meant {
-                Some(before) => error.with_help(format!(
-                    "it is a setting of `{}`: indent it below that",
-                    before.text
-                )),
-                None => error,
-            });
-            return None;
-        }
-    };
+    let kind = kind_of(key).map_err(|error| indented(error, key, before));
+    let kind = kind.map_err(|error| errors.push(error)).ok()?;
+    if let Some(error) = of_scalar(key, node) {
+        errors.push(error);
+        return None;
+    }
     let node = match &node.kind {
         NodeKind::Null => Node { kind: NodeKind::Map(Vec::new()), place: key.place },
         _ => node.clone(),
     };
     let node = without_unknown(kind, node, errors);
     let (shared, own) = node.split(|key| shared_keys().contains(&key));
+    let so_far = errors.len();
     let settings = read_all(&shared, errors, |node| read_shared(kind, node));
+    explain_maps(&shared, &mut errors[so_far..]);
     let when = shared.get("when").and_then(|when| compile("when", when, sources, errors));
     let asks = judged::asks(kind, &own);
     errors.extend(judged::mistakes(kind, &shared, &own, judges));
@@ -326,6 +321,17 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         .at(key.place))
 }
 
+/// Adds the remedy for a setting of the evaluator before, written beside it.
+fn indented(error: SettingsError, key: &Key, before: Option<&Key>) -> SettingsError {
+    match before.filter(|before| is_setting_of(&key.text, before)) {
+        Some(before) => {
+            let text = &before.text;
+            error.with_help(format!("it is a setting of `{text}`: indent it below that"))
+        }
+        None => error,
+    }
+}
+
 /// Returns true if a word is a setting of the evaluator under a key.
 fn is_setting_of(word: &str, key: &Key) -> bool {
     let Ok(kind) = kind_of(key) else { return false };
@@ -383,6 +389,7 @@ fn build(kind: &Kind, own: &Node, errors: &mut Vec<SettingsError>) -> Option<Eva
     let so_far = errors.len();
     let built = read_all(own, errors, |own| (kind.build)(own).map_err(|error| placed(error, own)));
     explain_unknown(kind, own, &mut errors[so_far..]);
+    explain_maps(own, &mut errors[so_far..]);
     built
 }
 
@@ -430,17 +437,6 @@ fn explain_unknown(kind: &Kind, own: &Node, errors: &mut [SettingsError]) {
             format!("{help}; and of every evaluator {}", shared_keys().join(", "))
         };
     }
-}
-
-/// Returns the remedy for another system's setting that belongs in the evaluator's entry here.
-fn of_entry(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "name" | "id" => "write the name in the key: `tool_error/name_of_yours:`",
-        "type" | "kind" | "class" => "the kind stands in the key: `tool_error:`",
-        "enabled" | "enable" | "disabled" => "to switch it off, leave out the evaluator",
-        "weight" => "leave it out: scores of several evaluators are not added up",
-        _ => return None,
-    })
 }
 
 fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {

@@ -48,6 +48,18 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["input", "prompt", "question"], "user_input"),
     (&["output", "answer", "response"], "final_output"),
 ];
+/// Words for amounts, which no name tells.
+const AMOUNTS: &[&str] =
+    &["duration", "latency", "latency_ms", "duration_ms", "cost", "tokens", "total_tokens"];
+/// Remedy for amounts, and for numbers with a unit.
+const OF_BUDGET: &str = "limits of time, tokens and cost are those of `tool_budget`";
+/// Functions that other languages write as operators, and ours.
+const INFIX: &[(&[&str], &str)] = &[
+    (&["contains", "includes", "like"], "contains"),
+    (&["startswith", "starts_with"], "startsWith"),
+    (&["endswith", "ends_with"], "endsWith"),
+    (&["matches", "regex"], "matches"),
+];
 /// Name of the list of tools.
 const TOOLS: &str = "tool_names";
 /// Functions of one text.
@@ -210,7 +222,11 @@ fn remedy_of_name(text: &str, name: &str) -> String {
     let mut signs = ["== ", "!= "].iter().chain(signs);
     let holds = |words: &str| place_of_words(text, words).is_some();
     let is_right = signs.any(|sign| holds(&[sign, name].concat()));
+    let is_key = ["attributes", "resource"].iter().any(|map| holds(&format!("{map}[{name}]")));
     let is_left = holds(&format!("{name} in "));
+    let part = text.split_once(&format!("{name}.")).map(|(_, rest)| first_name(rest));
+    let part =
+        part.filter(|part| ["trace", "span", "root"].contains(&name) && VARIABLES.contains(part));
     let is_dotted = |known: &&&str| known.contains('_') && holds(&known.replace('_', "."));
     let dotted = VARIABLES.iter().find(is_dotted).copied();
     match nearest(name, VARIABLES).or(dotted) {
@@ -220,15 +236,20 @@ fn remedy_of_name(text: &str, name: &str) -> String {
         _ if ["True", "False", "TRUE", "FALSE"].contains(&name) => {
             format!("write `{}`", name.to_lowercase())
         }
+        _ if AMOUNTS.contains(&name) => OF_BUDGET.to_owned(),
+        _ if let Some(part) = part => format!("write `{part}`"),
         Some(meant) => format!("did you mean `{meant}`?"),
-        None if is_right => format!("a text stands in quotes: \"{name}\""),
+        None if is_right || is_key => format!("a text stands in quotes: \"{name}\""),
         None => match (remedy_after_in(text, name), meant(name)) {
             (Some(remedy), _) => remedy,
             (None, Some(TOOLS)) => format!("write `{}`", remedy_of_tools(text, name)),
             (None, Some(meant)) => remedy_of_meant(text, name, meant),
             (None, None) if is_left => format!("a text stands in quotes: \"{name}\""),
             (None, None) if text == name => format!("of an attribute write attributes[\"{name}\"]"),
-            (None, None) => format!("known are {}", VARIABLES.join(", ")),
+            (None, None) => format!(
+                "known are {}; of an attribute write attributes[\"{name}\"]",
+                VARIABLES.join(", ")
+            ),
         },
     }
 }
@@ -329,12 +350,27 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Expre
         .replace("extraneous input", "unexpected")
         .replace("'<EOF>'", "end");
     let word = message.split('\'').nth(1).unwrap_or_default().trim();
-    let sign = OPERATORS.iter().find(|(theirs, _)| *theirs == word);
+    let lower = word.to_lowercase();
+    let sign = OPERATORS.iter().find(|(theirs, _)| *theirs == lower);
+    let infix = INFIX.iter().find(|(theirs, _)| theirs.contains(&&*lower));
+    let start = text.lines().nth(at.0).and_then(|line| line.get(..at.1)).unwrap_or_default();
+    let before = start.split_whitespace().next_back();
     let help = match sign {
+        _ if word == ">" && without_texts(text).contains("<>") => Some("write `!=`".to_owned()),
+        // `5s`: a number with a unit.
+        _ if !word.is_empty() && start.ends_with(|it: char| it.is_ascii_digit()) => {
+            Some(OF_BUDGET.to_owned())
+        }
         _ if word == "not" && text.contains(" not in ") => {
             Some("write `!(\"NAME\" in tool_names)`".to_owned())
         }
         Some((_, sign)) => Some(format!("write `{sign}`")),
+        None if infix.is_some() && before == Some(TOOLS) => {
+            Some(format!("write `{}`", in_tools("==", "\"NAME\"")))
+        }
+        None if let Some((_, ours)) = infix => {
+            Some(format!("write `{}.{ours}(\"...\")`", before.unwrap_or("user_input")))
+        }
         None if text.contains("{{") || text.contains("${") => {
             Some("a name stands without braces: `service_name == \"shop\"`".to_owned())
         }

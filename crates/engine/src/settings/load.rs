@@ -87,6 +87,10 @@ fn read_text(path: &Path) -> Result<String, String> {
         let remedy = match error.kind() {
             ErrorKind::IsADirectory => "; name the file in it",
             ErrorKind::NotFound if path == Path::new("-") => "; standard input is /dev/stdin here",
+            // `-config FILE`, of which `-c` takes the rest.
+            ErrorKind::NotFound if name.to_string().starts_with("onfig") => {
+                "; a long option has two dashes: `--config FILE`"
+            }
             _ => "",
         };
         format!("cannot read {name}: {error}{remedy}")

@@ -11,6 +11,7 @@ mod expression;
 mod judged;
 mod load;
 mod read;
+mod remedies;
 pub mod secrets;
 mod slips;
 mod sources;

@@ -5,10 +5,11 @@ use super::sources::ConfigProblem;
 use spanscore_base::settings::{
     Key, Node, NodeKind, SettingsError, joined_key, space_behind_colon,
 };
+use spanscore_base::value::Value;
 
 impl Loaded {
-    /// Returns warnings about files without settings, and about keys without a space after the
-    /// colon.
+    /// Returns warnings about files without settings, about keys without a space after the colon,
+    /// and about regular expressions where globs stand.
     pub fn slips(&self) -> Vec<ConfigProblem> {
         let blank = self.sources.blank().map(|name| {
             ConfigProblem::new(format!("{name} sets nothing: the built-in config holds"))
@@ -19,8 +20,40 @@ impl Loaded {
             let error = SettingsError::new(message).with_help(space_behind_colon(parts));
             slips.push(self.sources.problem(error.at(key.place)));
         });
+        for key in NAMES_OF_TOOLS {
+            let mut lists = Vec::new();
+            self.node.below(key, &mut lists);
+            for (node, name) in lists.into_iter().flat_map(texts) {
+                let Some(glob) = glob_of(name) else { continue };
+                let message =
+                    format!("`{name}` is read as a name, in which only `*` and `?` match");
+                let error = SettingsError::new(message).with_help(format!("write `{glob}`"));
+                slips.push(self.sources.problem(error.at(node.place)));
+            }
+        }
         slips
     }
+}
+
+/// Settings that list tools or agents by globs.
+const NAMES_OF_TOOLS: [&str; 6] =
+    ["forbidden", "allowed", "required", "only_tools", "exclude_tools", "only_agents"];
+
+/// Returns the texts of a list, with their nodes.
+fn texts(node: &Node) -> impl Iterator<Item = (&Node, &str)> {
+    let items = if let NodeKind::List(items) = &node.kind { items.as_slice() } else { &[] };
+    items.iter().filter_map(|item| match &item.kind {
+        NodeKind::Scalar(Value::String(text)) => Some((item, &**text)),
+        _ => None,
+    })
+}
+
+/// Returns the glob that is meant by a regular expression: `delete_*` for `/^delete_.*$/`.
+fn glob_of(name: &str) -> Option<String> {
+    let inner = name.strip_prefix('/').and_then(|name| name.strip_suffix('/')).unwrap_or(name);
+    let inner = inner.strip_prefix('^').unwrap_or(inner);
+    let glob = inner.strip_suffix('$').unwrap_or(inner).replace(".*", "*").replace(".+", "*");
+    (glob != name).then_some(glob)
 }
 
 /// Finds keys such as `seats:2`.
@@ -49,6 +82,21 @@ mod tests {
         let loaded = load(&[part], "evaluators: {tool_error: }", &|_| None).unwrap();
         let slips: Vec<String> = loaded.slips().iter().map(|it| it.message.clone()).collect();
         assert_eq!(slips, expected, "{text}");
+    }
+
+    #[test]
+    fn regular_expressions_in_place_of_globs_are_told() {
+        let told =
+            |name: &str| format!("`{name}` is read as a name, in which only `*` and `?` match");
+        let check_name = |name: &str, is_told: bool| {
+            let text = format!("evaluators: {{tool_policy: {{forbidden: ['{name}']}}}}");
+            let told = told(name);
+            check(&text, if is_told { &[&told] } else { &[] });
+        };
+        check_name("/delete_.*/", true);
+        check_name("^rm$", true);
+        check_name("delete_*", false);
+        check_name("mcp.shop.buy", false);
     }
 
     #[test]

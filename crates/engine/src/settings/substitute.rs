@@ -67,6 +67,10 @@ fn resolve(inner: &str, lookup: Lookup<'_>) -> Result<(String, bool), SettingsEr
         Some((name, default)) => (name, Some(default)),
         None => (inner.strip_prefix("env:").unwrap_or(inner), None),
     };
+    if let Some(meant) = other_spelling(inner) {
+        return Err(SettingsError::new(format!("`${{{inner}}}` is no reference"))
+            .with_help(format!("write ${{env:{meant}}}")));
+    }
     if let Some((scheme, rest)) = name.split_once(':') {
         if inner.starts_with("env:") && is_name(scheme) {
             return Err(SettingsError::new(format!("`${{{inner}}}` lacks the `-` of a default"))
@@ -87,6 +91,14 @@ fn resolve(inner: &str, lookup: Lookup<'_>) -> Result<(String, bool), SettingsEr
                 .with_help(format!("set it, or give a default: ${{env:{name}:-default}}")))
         }
     }
+}
+
+/// Returns the variable of a reference in another spelling: `${ENV:NAME}`, `${env.NAME}`.
+fn other_spelling(inner: &str) -> Option<&str> {
+    let (source, rest) = inner.split_at_checked(3)?;
+    let name = rest.trim_start_matches([':', '.', ' ']).trim_end();
+    let is_it = source.eq_ignore_ascii_case("env") && name.len() < rest.len() && is_name(name);
+    (is_it && inner != format!("env:{name}")).then_some(name)
 }
 
 fn is_name(name: &str) -> bool {
@@ -153,6 +165,9 @@ mod tests {
             "${env:UNSET:-${env:HOST}}",
             "a reference inside of `${env:UNSET:-${env:HOST}` (a default is plain text)",
         );
+        for written in ["${ENV:HOST}", "${env.HOST}", "${env: HOST}"] {
+            check(written, &format!("`{written}` is no reference (write ${{env:HOST}})"));
+        }
         check(
             "${1}",
             "`1` is not the name of a variable (write ${env:NAME}, or $$ for a dollar sign)",

@@ -50,7 +50,9 @@ pub(super) fn resolve(
         .parse()
         .map_err(|_| wrong(format!("endpoint `{endpoint}` is not an address")))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
-        return Err(wrong(format!("endpoint `{endpoint}` is not an http or https address")));
+        let text = format!("endpoint `{endpoint}` is not an http or https address");
+        return Err(SettingsError::new(text)
+            .with_help(format!("write `{}`", with_http(&endpoint.to_string()))));
     }
     match protocol {
         Protocol::Grpc if uri.path().len() > 1 => {
@@ -78,13 +80,21 @@ pub(super) fn resolve(
     }
 }
 
-/// Adds the scheme to an address without one. `$NAME` at its beginning stands for an environment
-/// variable, which may hold the scheme.
+/// Adds the scheme to an address without one, or with another. A variable as other programs write
+/// it, `$NAME`, `$(NAME)` or `%NAME%`, is one of the environment, which may hold the scheme.
 fn with_http(shown: &str) -> String {
-    let Some(variable) = shown.strip_prefix('$') else { return format!("http://{shown}") };
     let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let Some(variable) = shown.strip_prefix(['$', '%']) else {
+        let rest = match shown.split_once(":/") {
+            Some((scheme, rest)) if scheme.chars().all(is_of_name) => rest.trim_start_matches('/'),
+            _ => shown,
+        };
+        return format!("http://{rest}");
+    };
+    let variable = variable.strip_prefix("env:").unwrap_or(variable).trim_start_matches('(');
     let end = variable.find(|it| !is_of_name(it)).unwrap_or(variable.len());
-    match variable.split_at(end) {
+    let (name, rest) = variable.split_at(end);
+    match (name, rest.trim_start_matches([')', '%'])) {
         ("", _) => format!("http://{shown}"),
         (name, "") => format!("${{env:{name}}}"),
         (name, rest) => format!("http://${{env:{name}}}{rest}"),
@@ -120,9 +130,9 @@ mod tests {
         );
         check(
             Grpc,
-            "ftp://h",
+            "tcp://h:4317",
             false,
-            &format!("endpoint `ftp://h` is not an http or https address {help}"),
+            "endpoint `tcp://h:4317` is not an http or https address (write `http://h:4317`)",
         );
     }
 
@@ -142,6 +152,10 @@ mod tests {
             ("$COLLECTOR:4318", "http://${env:COLLECTOR}:4318"),
             ("$HOST_1/otel", "http://${env:HOST_1}/otel"),
             ("${HOST}:4318", "http://${HOST}:4318"),
+            ("$(OTLP)", "${env:OTLP}"),
+            ("%COLLECTOR%:4318", "http://${env:COLLECTOR}:4318"),
+            ("$env:OTLP", "${env:OTLP}"),
+            ("http:/h:4318", "http://h:4318"),
         ] {
             let problem = format!("endpoint `{written}` has no `http://` or `https://`");
             check(Http, written, false, &format!("{problem} (write `{help}`)"));

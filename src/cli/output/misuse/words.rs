@@ -12,7 +12,10 @@ pub(super) const LISTEN: &str = "write `--set \
 /// Remedy for a port of the pages.
 pub(super) const PAGES: &str = "write `--set dashboard.endpoint=127.0.0.1:PORT`";
 /// Spellings of an address to listen on.
-const LISTENING: &[&str] = &["--port", "-p", "--listen", "--host", "--bind", "--address"];
+const LISTENING: &[&str] = &[
+    "--port", "-p", "--listen", "--host", "--bind", "--address", "--grpc-port", "--http-port",
+    "--otlp-port",
+];
 /// Spellings of an output file.
 const WRITING: &[&str] = &["-o", "--out", "--output", "--output-file", "--dir"];
 /// Spellings of Kafka addresses.
@@ -35,6 +38,48 @@ pub(super) const OPTIONS: &[Foreign] = &[
     ),
     (WRITING, "certs", "the folder stands without an option: `spanscore certs DIR`"),
     (WRITING, "store", "leave it out: `> FILE` keeps what is printed"),
+    (WRITING, "schema", "leave it out: `> FILE` keeps what is printed"),
+    (WRITING, "docs", "leave it out: `> FILE` keeps what is printed"),
+    (&["--list", "--all", "-l"], "docs", "leave it out: `spanscore docs` lists the pages"),
+    (&["--list", "--all", "-l"], "kind", "leave it out: without a name all are listed"),
+    (
+        &["--port", "--host", "--transport", "--http"],
+        "mcp",
+        "leave it out: it speaks over standard input and output",
+    ),
+    (&["--san", "--domain", "--dns", "--name", "--ip"], "certs", "write `--host NAME`"),
+    (
+        &["--dry-run", "--check", "--validate", "-t"],
+        "watch",
+        "`spanscore check FILE` checks a config",
+    ),
+    (&["--strict"], "print", "leave it out: an unknown setting is always a mistake"),
+    (
+        &["--timeout"],
+        "wait",
+        "write `timeout 60 spanscore run ...`; `--wait` is the time after the end",
+    ),
+    (
+        &["--command", "--cmd", "--exec"],
+        "wait",
+        "the command stands behind `--`: `spanscore run -- COMMAND`",
+    ),
+    (&["--output-format", "--reporter", "--report"], "format", "write `--format`"),
+    (
+        &["--quiet", "-q", "--silent", "--no-progress"],
+        "format",
+        "`--format summary` prints the least",
+    ),
+    (
+        &["--parallel", "--jobs", "-j", "--workers", "--threads", "--concurrency"],
+        "golden",
+        "leave it out: all cores are used",
+    ),
+    (
+        &["--no-fail", "--exit-zero", "--exit-code", "--soft-fail", "--allow-failures"],
+        "fail_on",
+        "`--fail-on` says what shuts the gate, `--fail-on never` leaves it open",
+    ),
     (&["--dry-run"], "backfill", "leave it out: `backfill` changes nothing"),
     (&["--all"], "changed", "write `--changed`, or `--again`"),
     (
@@ -76,7 +121,11 @@ pub(super) const OPTIONS: &[Foreign] = &[
         "write `--set telemetry.logs.level=debug`",
     ),
     (&["--threshold", "--min-score"], CONFIG, "write `--set evaluators.NAME.threshold=0.8`"),
-    (&["--pass-rate"], "min_pass_rate", "write `--min-pass-rate 0.9`"),
+    (
+        &["--pass-rate", "--fail-under", "--min-pass"],
+        "min_pass_rate",
+        "write `--min-pass-rate 0.9`",
+    ),
     (&["--dataset", "--expected", "--eval-set", "--cases"], "golden", "write `--golden FILE`"),
     (
         &["--evaluator", "--evaluators", "--metric", "--metrics", "--eval", "-e", "-m"],
@@ -99,9 +148,9 @@ pub(super) const COMMANDS: &[(&[&str], &str)] = &[
     (&["version"], "--version"),
     (&["ui", "dashboard", "web", "view", "viewer"], "open"),
     (&["list", "ls", "metrics", "kinds"], "evaluators"),
-    (&["traces", "dump", "parse", "explain"], "inspect"),
+    (&["traces", "trace", "dump", "parse", "explain", "debug", "print"], "inspect"),
     (&["logs", "follow"], "tail"),
-    (&["lint", "verify", "config", "validate-config", "test-config"], "check"),
+    (&["doctor", "lint", "verify", "config", "validate-config", "test-config"], "check"),
     (&["replay", "push", "upload", "import", "ingest"], "send"),
     (&["history", "results", "report", "runs"], "scores"),
     (&["diff"], "compare"),

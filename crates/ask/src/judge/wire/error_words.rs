@@ -3,7 +3,7 @@
 //! Each occurs in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
 
 /// Exhausted quota, unpaid bills.
-pub(super) const MONEY: [&str; 33] = [
+pub(super) const MONEY: [&str; 35] = [
     "insufficient_quota",
     "insufficient_user_quota",
     "exceeded_current_quota",
@@ -37,10 +37,12 @@ pub(super) const MONEY: [&str; 33] = [
     "quotaexceeded",
     "not_enough_balance",
     "free-models-per-day",
+    "billing_not_active",
+    "calls / month",
 ];
 
 /// Exhausted quota and unpaid bills in everyday words, which may also occur in a quoted request.
-pub(super) const MONEY_PROSE: [&str; 11] = [
+pub(super) const MONEY_PROSE: [&str; 14] = [
     "credit balance",
     "insufficient balance",
     "in arrears",
@@ -52,10 +54,13 @@ pub(super) const MONEY_PROSE: [&str; 11] = [
     "limit exhausted",
     "not enough balance",
     "valid credit card",
+    "out of credits",
+    "have any credits",
+    "package has expired",
 ];
 
 /// Content refused by a filter or a guardrail.
-pub(super) const CONTENT: [&str; 27] = [
+pub(super) const CONTENT: [&str; 32] = [
     "content_filter",
     "content filtering",
     "content_policy",
@@ -83,12 +88,17 @@ pub(super) const CONTENT: [&str; 27] = [
     "content safety",
     "new_sensitive",
     "riskdetection",
+    "threat detected",
+    "pattern is blocked",
+    "prompt injection attack",
+    "content blocked",
+    "censorship",
 ];
 
 /// Refused key, with an unspecific status.
-pub(super) const KEY: [&str; 7] = [
+pub(super) const KEY: [&str; 8] = [
     "api key not valid", "api_key_invalid", "invalid_api_key", "invalid api key",
-    "incorrect api key", "authentication_error", "access token invalid",
+    "incorrect api key", "authentication_error", "access token invalid", "organization has been",
 ];
 
 /// Missing access in a 403, which needs a person; some for AWS signatures.
@@ -109,11 +119,11 @@ pub(super) const NO_ACCESS: [&str; 10] = [
 pub(super) const CLOCK: [&str; 2] = ["signature expired", "signature not yet current"];
 
 /// Terms for a key, in a 403.
-pub(super) const KEY_WORDS: [&str; 6] =
-    ["key", "keys", "api_key", "apikey", "access token", "api token"];
+pub(super) const KEY_WORDS: [&str; 7] =
+    ["key", "keys", "api_key", "apikey", "access token", "api token", "bearer token"];
 
 /// Model that does not exist or is no longer offered.
-pub(super) const NO_MODEL: [&str; 28] = [
+pub(super) const NO_MODEL: [&str; 34] = [
     "model_not_found",
     "unknown_model",
     "invalid_model",
@@ -142,16 +152,21 @@ pub(super) const NO_MODEL: [&str; 28] = [
     "no access to model",
     "model_terms_required",
     "end of life",
+    "endpoint_not_found",
+    "unsupported_api_for_model",
+    "operationnotsupported",
+    "model_no_support_for_function",
+    "endpoint is paused",
+    "was removed on",
 ];
 
 /// Request that exceeds the model's context.
-pub(super) const OVERFLOW: [&str; 28] = [
+pub(super) const OVERFLOW: [&str; 27] = [
     "context_length_exceeded",
     "maximum context length",
     "prompt is too long",
     "exceed_context_size",
     "exceeds the available context",
-    "exceeds the maximum number of tokens",
     "exceeded model token limit",
     "token length too long",
     "tokens_too_long",
@@ -165,25 +180,28 @@ pub(super) const OVERFLOW: [&str; 28] = [
     "exceed context limit",
     "model only supports up to",
     "max tokens of",
-    "total tokens limit",
-    "maximum supported sequence length",
     "prompt exceeds max length",
     "range of input length",
     "context window exceeds limit",
     "exceeds the context window",
-    "longer than the model's context length",
-    "longer than the maximum model length",
     "exceed n_ctx",
+    "greater than the context length",
+    "context overflow",
+    "text too long",
+    "input tokens exceeded",
 ];
 
 /// Request that exceeds a per-minute limit by itself.
 pub(super) const OVERFLOW_OF_RATE: [&str; 1] = ["request too large for"];
 
 /// Answer with JSON that the server found invalid.
-pub(super) const BROKEN_JSON: [&str; 1] = ["json_validate_failed"];
+pub(super) const BROKEN_JSON: [&str; 2] = ["json_validate_failed", "tool_use_failed"];
 
 /// Rate limit, in an answer without its status.
 pub(super) const TOO_MANY: [&str; 3] = ["rate_limit", "rate limit", "request limit"];
 
 /// Server trouble, in an answer without its status.
 pub(super) const UNWELL: [&str; 3] = ["server_error", "overloaded", "api_error"];
+
+/// Trouble that passes, told with the status of a wrong request.
+pub(super) const PASSING: [&str; 1] = ["degraded function"];

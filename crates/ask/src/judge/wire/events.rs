@@ -24,7 +24,8 @@ pub(super) fn whole(api: JudgeApi, raw: &[u8]) -> Result<(Value, bool), Fault> {
         }
     };
     let is_answer = |inner: &&Value| inner.get("choices").is_some();
-    let inner = [body.get(0), body.get("data")].into_iter().flatten().find(is_answer).cloned();
+    let envelopes = ["data", "result", "response"].map(|key| body.get(key));
+    let inner = [body.get(0)].into_iter().chain(envelopes).flatten().find(is_answer).cloned();
     Ok((inner.unwrap_or(body), false))
 }
 

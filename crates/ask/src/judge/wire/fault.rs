@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
 use super::error_words::{
-    BROKEN_JSON, CLOCK, MONEY, MONEY_PROSE, OVERFLOW, OVERFLOW_OF_RATE, TOO_MANY, UNWELL,
+    BROKEN_JSON, CLOCK, MONEY, MONEY_PROSE, OVERFLOW, OVERFLOW_OF_RATE, PASSING, TOO_MANY, UNWELL,
 };
 use super::provider_error::ProviderError;
 
@@ -163,7 +163,11 @@ impl Fault {
 
 /// Classifies an answer with a status other than success; `asked` is the request.
 pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked: &str) -> Fault {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let raw = String::from_utf8_lossy(&answer.body);
+    // Words without a page around them are the error's own.
+    let is_page = raw.trim().is_empty() || raw.trim_start().starts_with('<');
+    let words = || if is_page { Value::Null } else { Value::from(raw.trim()) };
+    let body = serde_json::from_str(&raw).unwrap_or_else(|_| words());
     let said = ProviderError::new(&body, &answer.body, asked);
     classify(answer, answer.status, &said, capabilities)
 }
@@ -228,7 +232,8 @@ fn classify(
         return Fault::Locked("judge_quota_exhausted", said.shown());
     }
     let is_overflow = said.is_about(&OVERFLOW_OF_RATE)
-        || (!matches!(status, 401 | 429) && (status == 413 || said.is_about(&OVERFLOW)));
+        || (!matches!(status, 401 | 429)
+            && (status == 413 || said.is_of_length() || said.is_about(&OVERFLOW)));
     if is_overflow && status == 403 {
         return Fault::Overflow;
     }
@@ -246,7 +251,7 @@ fn classify(
         return Fault::Unreadable(said.shown());
     }
     let may_help = matches!(status, 408 | 409 | 424 | 429 | 498 | 500..=599);
-    if answer.should_retry.unwrap_or(may_help) {
+    if answer.should_retry.unwrap_or(may_help || said.is_about(&PASSING)) {
         let after = demanded.map(|demanded| demanded.min(WAIT_MAX));
         let text = said.shown();
         return if status == 429 {

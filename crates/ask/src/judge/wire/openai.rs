@@ -13,16 +13,19 @@ use crate::judge::settings::JudgeSettings;
 pub(super) const OWN_HOST: &str = "https://api.openai.com/";
 
 /// Finish reasons of filters, in lower case: OpenAI's, Gemini's and Z.AI's.
-const FILTERED: [&str; 10] = [
+const FILTERED: [&str; 12] = [
     "content_filter", "safety", "prohibited_content", "blocklist", "spii", "recitation",
-    "sensitive", "refusal", "toxic", "guardrail",
+    "sensitive", "refusal", "toxic", "guardrail", "blacklist", "language",
 ];
 /// Finish reasons of answers aborted by the server.
 const BROKEN_OFF: [&str; 4] = ["error", "abort", "cancel", "insufficient_system_resource"];
 /// Finish reasons at the answer's limit, and at that of the model's context.
-const AT_LIMIT: [&str; 5] =
-    ["length", "max_tokens", "max_output_tokens", "max_new_tokens", "token_limit"];
-const AT_CONTEXT: [&str; 2] = ["model_length", "model_context_window_exceeded"];
+const AT_LIMIT: [&str; 6] = [
+    "length", "max_tokens", "max_output_tokens", "max_new_tokens", "max_completion_tokens",
+    "token_limit",
+];
+const AT_CONTEXT: [&str; 3] =
+    ["model_length", "model_context_window_exceeded", "context_length_exceeded"];
 
 pub(super) fn body(
     judge: &JudgeSettings,
@@ -78,7 +81,8 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
 
 /// Returns the finish reason; `None` if the server aborted the answer.
 fn finish(choice: &Value) -> Option<Finish> {
-    let ending = text(choice, "/finish_reason").unwrap_or_default().to_lowercase();
+    let ending =
+        text(choice, "/finish_reason").unwrap_or_default().to_lowercase().replace('-', "_");
     let is_among = |words: &[&str]| words.iter().any(|word| ending.contains(word));
     let message = message(choice);
     let refusal =

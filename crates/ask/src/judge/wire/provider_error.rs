@@ -21,6 +21,18 @@ const CODES: [&str; 9] = [
     "type", "code", "status", "error_code", "error_type", "http_code", "reason", "key",
     "finish_reason",
 ];
+/// Keys of a requested wait.
+const WAITS: [&str; 5] =
+    ["retryDelay", "retry_after", "retry_after_seconds", "retryAfter", "estimated_time"];
+/// Words of a message that tells the length of the request beside the limit of it: one of each row.
+const LENGTHS: [&[&str]; 3] = [
+    &["prompt", "input", "context", "messages"],
+    &["token", "length"],
+    &[
+        "exceed", "too long", "too large", "larger than", "longer than", "greater than",
+        "no more than", "limit", "maximum", "window",
+    ],
+];
 /// Places of the request in messages of validators, in lower case: behind them stands its content.
 /// A dot stands before a number.
 const QUOTING: [&str; 8] = [
@@ -97,7 +109,7 @@ impl<'r> ProviderError<'r> {
         match (key, value.as_str()) {
             ("param", Some(name)) if name != "None" => self.parameter = name.to_owned(),
             ("param", Some(_)) => {}
-            ("retryDelay", Some(delay)) => self.after = wait::duration(delay).or(self.after),
+            _ if WAITS.contains(&key) => self.after = wait::told(value).or(self.after),
             _ if [&LEADING[..], &MESSAGES, &CODES].iter().any(|keys| keys.contains(&key)) => {
                 self.read(key, value, depth);
             }
@@ -161,6 +173,13 @@ impl<'r> ProviderError<'r> {
         is_told
             || (status == 400 && is_all_told())
             || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
+    }
+
+    /// Returns true if the error itself tells two numbers of a request that is too long.
+    pub(super) fn is_of_length(&self) -> bool {
+        let has = |words: &[&str]| words.iter().any(|word| self.own.contains(word));
+        let numbers = self.own.split(|c: char| !c.is_ascii_digit()).filter(|it| it.len() > 2);
+        LENGTHS.into_iter().all(has) && numbers.count() > 1
     }
 
     /// Returns true if the error contains one of these phrases.

@@ -2,18 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde_json::Value;
 use spanscore_net::client;
 
 /// Headers of limits: the remainder of each, and its reset time.
 /// <https://platform.openai.com/docs/guides/rate-limits>,
 /// <https://docs.anthropic.com/en/api/rate-limits>
-const LIMITS: [(&str, &str); 8] = [
+/// <https://inference-docs.cerebras.ai/support/rate-limits>
+const LIMITS: [(&str, &str); 11] = [
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
     ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
     ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
     ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+    ("x-ratelimit-remaining-requests-minute", "x-ratelimit-reset-requests-minute"),
+    ("x-ratelimit-remaining-tokens-minute", "x-ratelimit-reset-tokens-minute"),
+    ("x-ratelimit-remaining-requests-day", "x-ratelimit-reset-requests-day"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("ratelimit-remaining", "ratelimit-reset"),
 ];
@@ -21,7 +26,8 @@ const LIMITS: [(&str, &str); 8] = [
 const UNIX_SECONDS: f64 = 1e9;
 const UNIX_MILLIS: f64 = 1e12;
 /// Phrases before a wait, in lower case.
-const BEFORE: [&str; 4] = ["try again in ", "retry after ", "retry in ", "please wait "];
+const BEFORE: [&str; 6] =
+    ["try again in ", "retry after ", "retry in ", "please wait ", "reset after ", "available in "];
 
 /// Returns the wait requested by an answer's headers: `retry-after-ms`, `retry-after`, or the
 /// latest reset of an exhausted limit, if it refuses for that.
@@ -37,7 +43,30 @@ pub(in crate::judge) fn in_headers<'h>(
         let is_used_up = header(remaining)?.trim().parse::<f64>().is_ok_and(|left| left <= 0.0);
         until(header(reset).filter(|_| is_used_up)?, now)
     });
-    told.or_else(|| resets.max().filter(|_| status == 429))
+    let draft = || in_draft(header("ratelimit")?);
+    told.or_else(|| resets.chain(draft()).max().filter(|_| status == 429))
+}
+
+/// Reads the header of the IETF's draft, `"api";r=0;t=55` or `limit=10, remaining=0, reset=4`.
+/// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/>
+fn in_draft(value: &str) -> Option<Duration> {
+    let mut is_used_up = false;
+    let resets = value.split([',', ';']).filter_map(|part| {
+        let (key, number) = part.trim().split_once('=')?;
+        let number: f64 = number.parse().ok()?;
+        if matches!(key, "r" | "remaining") {
+            is_used_up = number <= 0.0;
+        }
+        let is_reset = is_used_up && matches!(key, "t" | "reset");
+        is_reset.then(|| Duration::try_from_secs_f64(number).ok())?
+    });
+    resets.max()
+}
+
+/// Reads a wait told under a key of its own: a duration, or seconds.
+pub(super) fn told(value: &Value) -> Option<Duration> {
+    let seconds = value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.or_else(|| duration(value.as_str()?))
 }
 
 /// Reads the reset of a limit: a duration, seconds, a date, or Unix time.
@@ -132,6 +161,9 @@ mod tests {
             check(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", reset)], Some(expected));
         }
         check(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "soon")], None);
+        check(&[("ratelimit", r#""day";r=5;t=900, "api";r=0;t=55"#)], Some(55.0));
+        check(&[("ratelimit", "limit=10, remaining=0, reset=4")], Some(4.0));
+        check(&[("ratelimit", "limit=10, remaining=2, reset=4")], None);
     }
 
     #[test]
@@ -145,6 +177,9 @@ mod tests {
         check("please try again in 1d2h3m.", Some(93_780.0));
         check("please retry after 2 days", Some(172_800.0));
         check("please try again in a moment", None);
+        check("your quota will reset after 8h44m7s.", Some(31_447.0));
+        check("request was throttled. expected available in 7 seconds.", Some(7.0));
+        check("available in 2 regions", None);
         check("slow down", None);
     }
 }

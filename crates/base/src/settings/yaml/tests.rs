@@ -55,6 +55,10 @@ fn merges_take_maps_alone() {
     check("a: {<<: []}\n", r#"{"a":{}}"#);
 }
 
+/// Remedies for a tag that is not known.
+const CORE: &str = "only the tags of YAML's core schema are known, such as !!str";
+const TEXT: &str = "put a text that begins with ! between quotes; known are tags such as !!str";
+
 #[test]
 fn tags_say_what_a_value_must_be() {
     check("a: !!str 1\nb: !!int \"2\"\n", r#"{"a":"1","b":2}"#);
@@ -73,14 +77,15 @@ fn tags_say_what_a_value_must_be() {
     check("a: !!map 1\n", "1:10: the tag `!!map` does not fit a scalar");
     check("a: !!seq {}\n", "1:10: the tag `!!seq` does not fit a map");
     check("a: !!str [1]\n", "1:10: the tag `!!str` does not fit a list");
-    let unknown = |tag| {
-        let help = "only the tags of YAML's core schema are known, such as !!str";
+    let unknown = |tag: &str| {
+        let help = if tag.starts_with("!!") { CORE } else { TEXT };
         format!("unknown tag `{tag}` ({help})")
     };
     check("a: !secret [x]\n", &format!("1:12: {}", unknown("!secret")));
     check("!secret a: x\n", &format!("1:9: {}", unknown("!secret")));
     check("a: !!set {x: }\n", &format!("1:10: {}", unknown("!!set")));
     check("!!merge <<: {k: 1}\n", &format!("1:9: {}", unknown("!!merge")));
+    check("a: !ENV x\n", "1:9: unknown tag `!ENV` (write ${env:x})");
 }
 
 #[test]
@@ -104,11 +109,7 @@ fn quotes_take_every_character_of_json() {
 #[test]
 fn what_is_not_a_config_is_an_error_with_its_place() {
     check("a: 1\na: 2\n", "2:1: `a` is given twice (it was first given at line 1, column 1)");
-    check(
-        "a: !secret x\n",
-        "1:12: unknown tag `!secret` (only the tags of YAML's core schema \
-           are known, such as !!str)",
-    );
+    check("a: !secret x\n", &format!("1:12: unknown tag `!secret` ({TEXT})"));
     check("a: 1\n---\nb: 2\n", "2:1: a second document in one file (give it as a file of its own)");
     check("? [a]\n: 1\n", "1:3: a key must be a word, not a list or map");
     check(

@@ -24,6 +24,7 @@ pub static KIND: Kind = Kind {
     about: "Checks the run against limits: number of tool calls, their latency, total time, model \
             calls, tokens and cost.",
     also_known_as: &[
+        ("trajectory:step-count", "Promptfoo"),
         ("MaxToolCalls", "Pydantic Evals"),
         ("MaxModelRequests", "Pydantic Evals"),
         ("tool_call_count_v1", "Agent Development Kit"),

@@ -21,6 +21,8 @@ pub static KIND: Kind = Kind {
     about: "Checks that the run ended in the state that the user wanted, or in the state that the \
             criteria describe.",
     also_known_as: &[
+        ("Builtin.GoalSuccessRate", "AgentCore"),
+        ("trajectory:goal-success", "Promptfoo"),
         ("AgentGoalAccuracy", "Ragas"),
         ("AgentGoalAccuracyWithReference", "Ragas"),
         ("AgentGoalAccuracyWithoutReference", "Ragas"),

@@ -27,7 +27,12 @@ pub static KIND: Kind = Kind {
     name: "task_completion",
     about: "Checks that the agent completed its tasks. A judge decides about each task and \
             constraint.",
-    also_known_as: &[("TaskCompletionEvaluator", "Dokimos"), ("TaskCompletionMetric", "DeepEval")],
+    also_known_as: &[
+        ("TaskAdherenceEvaluator", "Azure AI Evaluation"),
+        ("IntentResolutionEvaluator", "Azure AI Evaluation"),
+        ("TaskCompletionEvaluator", "Dokimos"),
+        ("TaskCompletionMetric", "DeepEval"),
+    ],
     threshold: 0.5,
     schema: settings::schema::<Settings>,
     build: |node| {

@@ -29,6 +29,7 @@ pub static KIND: Kind = Kind {
     name: "tool_call_args",
     about: "Compares the arguments of tool calls with the expected ones.",
     also_known_as: &[
+        ("trajectory:tool-args-match", "Promptfoo"),
         ("tool-call-args", "UiPath"),
         ("uipath-tool-call-args", "UiPath"),
         ("ToolCallArgsEvaluator", "UiPath"),

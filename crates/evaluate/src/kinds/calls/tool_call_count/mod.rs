@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use smallvec::{SmallVec, smallvec};
 
 use crate::compat::uipath::{self, Definition};
@@ -85,6 +85,29 @@ impl<'de> Visitor<'de> for OperatorAndCountVisitor {
         Err(E::custom(format!(
             "a count needs an operator: write [\"=\", {count}] for exactly as many, \
              [\"<=\", {count}] for at most"
+        )))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        let sign = text.trim_end_matches(|it: char| it.is_ascii_digit());
+        let remedy = match (sign.trim(), &text[sign.len()..]) {
+            (_, "") => return Err(E::invalid_type(Unexpected::Str(text), &self)),
+            ("", count) => format!("[\"=\", {count}]"),
+            (sign, count) => format!("[\"{sign}\", {count}]"),
+        };
+        Err(E::custom(format!("an operator and a count are a list: write {remedy}")))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let bound: Option<(String, u64)> = map.next_entry()?;
+        let (word, count) = bound.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+        let sign = match &*word {
+            "min" | "at_least" | "gte" => ">=",
+            "max" | "at_most" | "lte" => "<=",
+            _ => "=",
+        };
+        Err(A::Error::custom(format!(
+            "an operator and a count are a list: write [\"{sign}\", {count}]"
         )))
     }
 

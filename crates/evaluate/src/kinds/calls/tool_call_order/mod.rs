@@ -25,6 +25,7 @@ pub static KIND: Kind = Kind {
     name: "tool_call_order",
     about: "Compares the order of tool calls with the expected one.",
     also_known_as: &[
+        ("trajectory:tool-sequence", "Promptfoo"),
         ("tool-call-order", "UiPath"),
         ("uipath-tool-call-order", "UiPath"),
         ("ToolCallOrderEvaluator", "UiPath"),

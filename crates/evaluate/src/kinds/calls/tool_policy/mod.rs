@@ -35,7 +35,10 @@ pub static KIND: Kind = Kind {
     name: "tool_policy",
     about: "Checks the tool calls against rules: forbidden, allowed and required tools, tools that \
             must come before others, limits on calls and failed calls, and declared tools.",
-    also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
+    also_known_as: &[
+        ("trajectory:tool-used", "Promptfoo"),
+        ("trajectory_single_tool_use", "Vertex AI"),
+    ],
     early: true,
     schema: || schemars::schema_for!(Settings),
     build,

@@ -29,6 +29,7 @@ pub static KIND: Kind = Kind {
     about: "Judges the run by a rubric of your own: weighted statements (or a built-in set), steps \
             that end in a score, a prompt with variables, or the expected output or behaviour.",
     also_known_as: &[
+        ("model_graded_qa", "Inspect"),
         ("GEval", "DeepEval"),
         ("ConversationalGEval", "DeepEval"),
         ("PromptAlignmentMetric", "DeepEval"),
