@@ -91,7 +91,8 @@ mod tests {
         let check_name = |name: &str, is_told: bool| {
             let text = format!("evaluators: {{tool_policy: {{forbidden: ['{name}']}}}}");
             let told = told(name);
-            check(&text, if is_told { &[&told] } else { &[] });
+            let told: &[&str] = if is_told { &[told.as_str()] } else { &[] };
+            check(&text, told);
         };
         check_name("/delete_.*/", true);
         check_name("^rm$", true);
