@@ -35,7 +35,7 @@ pub(super) const INTERNAL: &str = "an internal error: standard error of spanscor
 
 /// Recorded runs that a server answers about; blocks.
 pub(super) trait AnswerSource: Send + Sync + 'static {
-    /// Begins to read what the answers need.
+    /// Reads what the answers need.
     fn load(&self) {}
 
     /// Answers a tool call; `None` for an unknown tool.

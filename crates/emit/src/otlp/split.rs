@@ -21,7 +21,11 @@ pub(crate) fn only(request: &[u8], mut keep: impl FnMut(&[u8]) -> bool) -> Optio
 /// Copies a request with only a range of its items.
 pub(crate) fn part(request: &[u8], range: &Range<usize>) -> Vec<u8> {
     let mut places = 0..;
-    only(request, |_| places.next().is_some_and(|place| range.contains(&place))).unwrap_or_default()
+    let is_wanted = |_: &[u8]| places.next().is_some_and(|place| range.contains(&place));
+    let mut part = only(request, is_wanted).unwrap_or_default();
+    // It is kept while it is sent and retried.
+    part.shrink_to_fit();
+    part
 }
 
 /// Copies a message without unwanted items; returns true if it has a wanted one.

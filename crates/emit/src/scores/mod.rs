@@ -35,7 +35,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
 
 /// Memory of a source beside its names and series, bytes.
-const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 100;
+const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 140;
 /// Memory of a series in a growing vector, bytes.
 const SERIES_BYTES: usize = 2 * size_of::<Series>();
 
