@@ -218,7 +218,7 @@ impl Opener {
         // Most places fail at the next byte.
         text.get(end).is_none_or(|next| on_right.may_begin(*next))
             && text.len() <= self.behind.saturating_add(end)
-            && on_right.fit(text[end..].iter())
+            && text.get(end..).is_some_and(|rest| on_right.fit(rest.iter()))
             && on_left.fit(text[..at].iter().rev())
     }
 

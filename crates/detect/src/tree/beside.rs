@@ -160,9 +160,11 @@ impl BesideWalk {
                 let mut all = if repeat.min == 0 { places } else { 0 };
                 let mut last = places;
                 for count in 1..=repeat.max {
-                    last = self.part(&repeat.part, last);
-                    // The rest may be empty if repeating it reaches no further offset.
-                    let is_all = last == 0 || count > PLACES as u32;
+                    let next = self.part(&repeat.part, last);
+                    // The rest may be empty if repeating it reaches no further offset. Offsets
+                    // that stay end the walk, which doubles with each repetition within another.
+                    let is_all = next == 0 || next == last || count > PLACES as u32;
+                    last = next;
                     all |= if count >= repeat.min || is_all { last } else { 0 };
                     if is_all {
                         break;

@@ -117,4 +117,10 @@ mod tests {
         check(r"\*\*\w|^\d|[:?]$", &["a ***b", "1 b", "why?"], &["a **", "b 1", ": x"]);
         check("(?:=[^=]*){3}", &["a=1 b=2 c=3"], &["a=1 b=2"]);
     }
+
+    #[test]
+    fn repetitions_within_others_are_read_in_time() {
+        check(&format!("{}a{}b", "(?:".repeat(40), "*)*".repeat(40)), &["aab", "b"], &["aa"]);
+        check(&format!("{}a{}b", "(?:".repeat(40), "+){2,}".repeat(40)), &[], &["b", "ab"]);
+    }
 }
