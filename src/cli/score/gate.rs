@@ -121,7 +121,11 @@ impl FromStr for PassRate {
         };
         let share = digits.trim().parse::<f64>().map_err(|_| "not a number")? / unit;
         if !(0.0..=1.0).contains(&share) {
-            let percent = if share <= 100.0 { format!(": write {share}%") } else { String::new() };
+            let percent = if unit == 1.0 && (0.0..=100.0).contains(&share) {
+                format!(": write {share}%")
+            } else {
+                String::new()
+            };
             return Err(format!("must be between 0 and 1, or 0% and 100%{percent}"));
         }
         Ok(Self { evaluator, share })

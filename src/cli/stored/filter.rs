@@ -76,9 +76,7 @@ impl FilterArgs {
         };
         let bounds = [bound(SINCE, &self.since), bound(UNTIL, &self.until)];
         let conditions = self.conditions.iter().map(|text| {
-            let found = text
-                .split_once('=')
-                .filter(|(word, value)| ![SINCE, UNTIL].contains(word) && !value.starts_with('='));
+            let found = text.split_once('=').filter(|(word, _)| ![SINCE, UNTIL].contains(word));
             let found = found.map(|(word, value)| (word.to_owned(), value.to_owned()));
             found.ok_or_else(|| {
                 let text = format!("`{text}` is no condition: write it as FIELD=VALUE");

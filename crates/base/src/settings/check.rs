@@ -76,7 +76,10 @@ fn check_address(text: &str) -> Result<(), String> {
     let is_host = |host: &str| match host.strip_prefix('[') {
         Some(address) => address.ends_with(']'),
         // `4317:4317` maps a port, as containers do.
-        None => !host.contains([':', '/']) && host.contains(|it: char| !it.is_ascii_digit()),
+        None => {
+            host == "0"
+                || host.contains(|it: char| !it.is_ascii_digit()) && !host.contains([':', '/'])
+        }
     };
     match text.rsplit_once(':') {
         Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn addresses_have_a_host_and_a_port() {
-        for good in ["127.0.0.1:0", "localhost:4317", "[::1]:4318", "0.0.0.0:65535"] {
+        for good in ["127.0.0.1:0", "localhost:4317", "[::1]:4318", "0.0.0.0:65535", "0:4317"] {
             assert_eq!(check_address(good), Ok(()));
         }
         for bad in ["", "4317", "localhost", "http://localhost:4317", "::1:4317", "a:70000", "1:1"]

@@ -48,7 +48,8 @@ impl<'de> Deserialize<'de> for HumanDuration {
             Some(_) => Err(D::Error::custom(format!("{text:?} is longer than 100 years"))),
             None => {
                 let meant = format!("{}s", text.trim());
-                let is_it = duration(&meant).is_some();
+                let is_it = text.trim().bytes().all(|it| it.is_ascii_digit() || it == b'.')
+                    && duration(&meant).is_some();
                 let remedy =
                     if is_it { &*meant } else { "a number and a unit, as in 200ms, 2s, 5m" };
                 Err(D::Error::custom(format!("{text:?} is not a duration; write {remedy}")))
@@ -61,7 +62,7 @@ impl<'de> Deserialize<'de> for HumanDuration {
 const DAY_S: u64 = 24 * 60 * 60;
 
 /// Reads a duration with an optional leading number of days.
-fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let plain = |text: &str| Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok();
     let days = text
         .split_once('d')

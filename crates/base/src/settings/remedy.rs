@@ -1,6 +1,7 @@
 //! Remedies for a text in the place of a number, a list or a map.
 
 use super::SettingsError;
+use super::duration::duration;
 
 /// Words for no number.
 const NOTHING: [&str; 6] = ["none", "nil", "off", "no", "unlimited", "infinite"];
@@ -67,5 +68,8 @@ pub(super) fn main_setting(text: &str, fields: &[&str]) -> Option<String> {
     let is_place = text.contains(['.', '/', ':']) && !text.contains(' ');
     let mains: &[&str] = if is_place { &["path", "file", "endpoint"] } else { &["age", "model"] };
     let main = mains.iter().find(|main| fields.contains(main))?;
+    if *main == "age" && duration(text).is_none() {
+        return None;
+    }
     Some(format!("{main}: {text}"))
 }

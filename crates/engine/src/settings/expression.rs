@@ -358,7 +358,9 @@ fn syntax(message: &str, at: (usize, usize), setting: &str, text: &str) -> Expre
     let help = match sign {
         _ if word == ">" && without_texts(text).contains("<>") => Some("write `!=`".to_owned()),
         // `5s`: a number with a unit.
-        _ if !word.is_empty() && start.ends_with(|it: char| it.is_ascii_digit()) => {
+        _ if word.starts_with(char::is_alphabetic)
+            && start.ends_with(|it: char| it.is_ascii_digit()) =>
+        {
             Some(OF_BUDGET.to_owned())
         }
         _ if word == "not" && text.contains(" not in ") => {

@@ -48,12 +48,20 @@ fn texts(node: &Node) -> impl Iterator<Item = (&Node, &str)> {
     })
 }
 
-/// Returns the glob that is meant by a regular expression: `delete_*` for `/^delete_.*$/`.
+/// Returns the glob that is meant by a regular expression: `delete_*` for `/^delete_.*$/`. `files.*`
+/// alone is a glob, too.
 fn glob_of(name: &str) -> Option<String> {
-    let inner = name.strip_prefix('/').and_then(|name| name.strip_suffix('/')).unwrap_or(name);
-    let inner = inner.strip_prefix('^').unwrap_or(inner);
-    let glob = inner.strip_suffix('$').unwrap_or(inner).replace(".*", "*").replace(".+", "*");
-    (glob != name).then_some(glob)
+    let slashed = name.strip_prefix('/').and_then(|name| name.strip_suffix('/'));
+    let inner = slashed.unwrap_or(name);
+    let (from_start, to_end) = (inner.strip_prefix('^'), inner.strip_suffix('$'));
+    if slashed.or(from_start).or(to_end).is_none() {
+        return None;
+    }
+    let bare = inner.trim_start_matches('^').trim_end_matches('$');
+    let bare = bare.replace(".*", "*").replace(".+", "*");
+    let any = |is_bound: bool| if is_bound { "" } else { "*" };
+    let glob = format!("{}{bare}{}", any(from_start.is_some()), any(to_end.is_some()));
+    Some(glob.replace("**", "*"))
 }
 
 /// Finds keys such as `seats:2`.
@@ -98,6 +106,7 @@ mod tests {
         check_name("^rm$", true);
         check_name("delete_*", false);
         check_name("mcp.shop.buy", false);
+        check_name("files.*", false);
     }
 
     #[test]

@@ -51,8 +51,11 @@ pub(super) fn resolve(
         .map_err(|_| wrong(format!("endpoint `{endpoint}` is not an address")))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
         let text = format!("endpoint `{endpoint}` is not an http or https address");
-        return Err(SettingsError::new(text)
-            .with_help(format!("write `{}`", with_http(&endpoint.to_string()))));
+        let meant = with_http(&endpoint.to_string());
+        let is_whole =
+            meant.parse().is_ok_and(|uri: Uri| uri.host().is_some_and(|it| !it.is_empty()));
+        let help = if is_whole { &*meant } else { "http://localhost:4318" };
+        return Err(SettingsError::new(text).with_help(format!("write `{help}`")));
     }
     match protocol {
         Protocol::Grpc if uri.path().len() > 1 => {
@@ -85,11 +88,12 @@ pub(super) fn resolve(
 fn with_http(shown: &str) -> String {
     let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
     let Some(variable) = shown.strip_prefix(['$', '%']) else {
-        let rest = match shown.split_once(":/") {
-            Some((scheme, rest)) if scheme.chars().all(is_of_name) => rest.trim_start_matches('/'),
-            _ => shown,
+        let (scheme, rest) = match shown.split_once(":/") {
+            Some((scheme, rest)) if scheme.chars().all(is_of_name) => (scheme, rest),
+            _ => ("http", shown),
         };
-        return format!("http://{rest}");
+        let scheme = if scheme == "https" { scheme } else { "http" };
+        return format!("{scheme}://{}", rest.trim_start_matches('/'));
     };
     let variable = variable.strip_prefix("env:").unwrap_or(variable).trim_start_matches('(');
     let end = variable.find(|it| !is_of_name(it)).unwrap_or(variable.len());
@@ -156,6 +160,7 @@ mod tests {
             ("%COLLECTOR%:4318", "http://${env:COLLECTOR}:4318"),
             ("$env:OTLP", "${env:OTLP}"),
             ("http:/h:4318", "http://h:4318"),
+            ("https:/h:4318", "https://h:4318"),
         ] {
             let problem = format!("endpoint `{written}` has no `http://` or `https://`");
             check(Http, written, false, &format!("{problem} (write `{help}`)"));

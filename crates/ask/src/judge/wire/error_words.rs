@@ -96,9 +96,16 @@ pub(super) const CONTENT: [&str; 32] = [
 ];
 
 /// Refused key, with an unspecific status.
-pub(super) const KEY: [&str; 8] = [
-    "api key not valid", "api_key_invalid", "invalid_api_key", "invalid api key",
-    "incorrect api key", "authentication_error", "access token invalid", "organization has been",
+pub(super) const KEY: [&str; 9] = [
+    "api key not valid",
+    "api_key_invalid",
+    "invalid_api_key",
+    "invalid api key",
+    "incorrect api key",
+    "authentication_error",
+    "access token invalid",
+    "organization has been restricted",
+    "organization has been disabled",
 ];
 
 /// Missing access in a 403, which needs a person; some for AWS signatures.
@@ -157,7 +164,7 @@ pub(super) const NO_MODEL: [&str; 34] = [
     "operationnotsupported",
     "model_no_support_for_function",
     "endpoint is paused",
-    "was removed on",
+    "' was removed on",
 ];
 
 /// Request that exceeds the model's context.

@@ -164,9 +164,10 @@ impl Fault {
 /// Classifies an answer with a status other than success; `asked` is the request.
 pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked: &str) -> Fault {
     let raw = String::from_utf8_lossy(&answer.body);
-    // Words without a page around them are the error's own.
-    let is_page = raw.trim().is_empty() || raw.trim_start().starts_with('<');
-    let words = || if is_page { Value::Null } else { Value::from(raw.trim()) };
+    // Words without a page around them are the error's own where they can only name a route or a
+    // wait: elsewhere they may quote the request, and would lock the judge.
+    let is_told = matches!(answer.status, 404 | 429 | 503) && !raw.trim_start().starts_with('<');
+    let words = || if is_told { Value::from(raw.trim()) } else { Value::Null };
     let body = serde_json::from_str(&raw).unwrap_or_else(|_| words());
     let said = ProviderError::new(&body, &answer.body, asked);
     classify(answer, answer.status, &said, capabilities)
@@ -233,7 +234,7 @@ fn classify(
     }
     let is_overflow = said.is_about(&OVERFLOW_OF_RATE)
         || (!matches!(status, 401 | 429)
-            && (status == 413 || said.is_of_length() || said.is_about(&OVERFLOW)));
+            && (status == 413 || said.is_of_length(status) || said.is_about(&OVERFLOW)));
     if is_overflow && status == 403 {
         return Fault::Overflow;
     }
@@ -251,7 +252,7 @@ fn classify(
         return Fault::Unreadable(said.shown());
     }
     let may_help = matches!(status, 408 | 409 | 424 | 429 | 498 | 500..=599);
-    if answer.should_retry.unwrap_or(may_help || said.is_about(&PASSING)) {
+    if answer.should_retry.unwrap_or(may_help || said.says(status, &PASSING)) {
         let after = demanded.map(|demanded| demanded.min(WAIT_MAX));
         let text = said.shown();
         return if status == 429 {

@@ -1,7 +1,7 @@
 //! Error in a provider's body, within objects, lists, and JSON texts passed on by gateways.
 
 use std::cell::OnceCell;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -109,7 +109,9 @@ impl<'r> ProviderError<'r> {
         match (key, value.as_str()) {
             ("param", Some(name)) if name != "None" => self.parameter = name.to_owned(),
             ("param", Some(_)) => {}
-            _ if WAITS.contains(&key) => self.after = wait::told(value).or(self.after),
+            _ if WAITS.contains(&key) => {
+                self.after = wait::told(value, SystemTime::now()).or(self.after)
+            }
             _ if [&LEADING[..], &MESSAGES, &CODES].iter().any(|keys| keys.contains(&key)) => {
                 self.read(key, value, depth);
             }
@@ -175,11 +177,15 @@ impl<'r> ProviderError<'r> {
             || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
     }
 
-    /// Returns true if the error itself tells two numbers of a request that is too long.
-    pub(super) fn is_of_length(&self) -> bool {
+    /// Returns true if the error itself tells two numbers of a request that is too long. Some
+    /// servers of models answer 500 to it; other statuses tell numbers of queues and limits.
+    pub(super) fn is_of_length(&self, status: u16) -> bool {
         let has = |words: &[&str]| words.iter().any(|word| self.own.contains(word));
-        let numbers = self.own.split(|c: char| !c.is_ascii_digit()).filter(|it| it.len() > 2);
-        LENGTHS.into_iter().all(has) && numbers.count() > 1
+        let words = self.own.split(|c: char| !c.is_alphanumeric());
+        let numbers = words.filter(|it| it.len() > 2 && it.bytes().all(|it| it.is_ascii_digit()));
+        matches!(status, 400 | 413 | 422 | 500)
+            && LENGTHS.into_iter().all(has)
+            && numbers.count() > 1
     }
 
     /// Returns true if the error contains one of these phrases.

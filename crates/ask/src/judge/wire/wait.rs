@@ -43,30 +43,32 @@ pub(in crate::judge) fn in_headers<'h>(
         let is_used_up = header(remaining)?.trim().parse::<f64>().is_ok_and(|left| left <= 0.0);
         until(header(reset).filter(|_| is_used_up)?, now)
     });
-    let draft = || in_draft(header("ratelimit")?);
+    let draft = || in_draft(header("ratelimit")?, now);
     told.or_else(|| resets.chain(draft()).max().filter(|_| status == 429))
 }
 
 /// Reads the header of the IETF's draft, `"api";r=0;t=55` or `limit=10, remaining=0, reset=4`.
 /// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/>
-fn in_draft(value: &str) -> Option<Duration> {
-    let mut is_used_up = false;
-    let resets = value.split([',', ';']).filter_map(|part| {
-        let (key, number) = part.trim().split_once('=')?;
-        let number: f64 = number.parse().ok()?;
-        if matches!(key, "r" | "remaining") {
-            is_used_up = number <= 0.0;
+fn in_draft(value: &str, now: SystemTime) -> Option<Duration> {
+    // The newer form has policies with a name, the older one limit alone.
+    let policies = if value.contains(';') { value.split(',') } else { value.split('\n') };
+    let resets = policies.filter_map(|policy| {
+        let (mut is_used_up, mut reset) = (false, None);
+        for (key, number) in policy.split([',', ';']).filter_map(|part| part.split_once('=')) {
+            match key.trim() {
+                "r" | "remaining" => is_used_up = number.trim() == "0",
+                "t" | "reset" => reset = until(number, now),
+                _ => {}
+            }
         }
-        let is_reset = is_used_up && matches!(key, "t" | "reset");
-        is_reset.then(|| Duration::try_from_secs_f64(number).ok())?
+        reset.filter(|_| is_used_up)
     });
     resets.max()
 }
 
-/// Reads a wait told under a key of its own: a duration, or seconds.
-pub(super) fn told(value: &Value) -> Option<Duration> {
-    let seconds = value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.or_else(|| duration(value.as_str()?))
+/// Reads a wait told under a key of its own: a duration, seconds, a date, or Unix time.
+pub(super) fn told(value: &Value, now: SystemTime) -> Option<Duration> {
+    until(&value.as_str().map_or_else(|| value.to_string(), str::to_owned), now)
 }
 
 /// Reads the reset of a limit: a duration, seconds, a date, or Unix time.
@@ -162,6 +164,7 @@ mod tests {
         }
         check(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "soon")], None);
         check(&[("ratelimit", r#""day";r=5;t=900, "api";r=0;t=55"#)], Some(55.0));
+        check(&[("ratelimit", r#""day";t=55;r=0, "api";r=9;t=900"#)], Some(55.0));
         check(&[("ratelimit", "limit=10, remaining=0, reset=4")], Some(4.0));
         check(&[("ratelimit", "limit=10, remaining=2, reset=4")], None);
     }

@@ -104,6 +104,7 @@ impl<'de> Visitor<'de> for OperatorAndCountVisitor {
         let sign = match &*word {
             "min" | "at_least" | "gte" => ">=",
             "max" | "at_most" | "lte" => "<=",
+            ">=" | "<=" | ">" | "<" | "!=" => &word,
             _ => "=",
         };
         Err(A::Error::custom(format!(
