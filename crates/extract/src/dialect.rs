@@ -51,7 +51,8 @@ pub struct Dialect {
     /// (`tool.approval`): such a span is no call.
     pub doubtful: Option<Condition>,
     /// Spans of `detect` that only name a tool: calls if their own names end in a word for calling
-    /// (`session.tool_call`), or hold the tool's name (`tool.find`).
+    /// a tool (`session.tool_call`), or hold the tool's name (`tool.find`) from a key that ends in
+    /// `tool_name`.
     pub only_if_named: Option<Condition>,
     /// Places of the parts of a tool call on its span.
     pub tool_call: ToolCallSources,

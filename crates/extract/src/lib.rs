@@ -20,6 +20,7 @@ mod decode;
 pub mod dialect;
 mod record;
 mod resolve;
+mod standing;
 pub mod suggest;
 mod table;
 #[cfg(test)]

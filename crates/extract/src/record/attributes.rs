@@ -1,11 +1,12 @@
 //! Attributes and events of one span or log record, collected in one pass and written as facts.
 
 use super::key_trie::{KeyMeaning, check};
-use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, put, put_attribute};
+use super::layout::{self, ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, put, put_attribute};
 use super::retention::Retention;
 use super::rule::{AttributeRule, Rule, root_rules};
 use super::tool_messages::MessageContents;
-use crate::table::{Projection, Table};
+use crate::standing::names_call;
+use crate::table::{Projection, Table, is_tool_name};
 use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::number::span as number;
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
@@ -57,6 +58,16 @@ impl<'a> SpanAttributes<'a> {
             KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => Some(slot),
             KeyMeaning::Unread | KeyMeaning::Behind | KeyMeaning::Kind => None,
         })
+    }
+
+    /// Returns true if a span's name is that of a call to a tool that the attributes name.
+    pub(crate) fn name_call(&self, span: &[u8]) -> bool {
+        let Ok(span) = str::from_utf8(span) else { return false };
+        let tool = |(key, value): (&[u8], &'a [u8])| {
+            is_tool_name(key).then(|| layout::read(value).as_str()).flatten()
+        };
+        let mut tools = self.read.iter().filter_map(|it| tool(key_value(it.entry).ok()?));
+        tools.any(|tool| names_call(span, tool))
     }
 
     /// Writes the retained attributes and events. Returns true if any is the body of a model's

@@ -41,6 +41,8 @@ pub(crate) struct Retention {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SpanKind {
     pub(crate) tool: bool,
+    /// It is a tool's only if its name says so.
+    pub(crate) only_if_named: bool,
     pub(crate) agent: bool,
     pub(crate) pending: bool,
     pub(crate) waiting: bool,
@@ -138,6 +140,11 @@ impl Retention {
         if stated > 0 {
             put_header(&mut retention.conditions, CONDITIONS, 2 * stated);
         }
+        let finds = |found: &u16, mark| means().any(|(_, it)| it.marks.contains(&(mark, *found)));
+        retention.kind.only_if_named = means().any(|(_, it)| it.is(Mark::OnlyIfNamed))
+            && means()
+                .flat_map(|(_, it)| &it.marks)
+                .all(|(mark, by)| *mark != Mark::Tool || finds(by, Mark::OnlyIfNamed));
         for (id, means) in means() {
             retention.keep.extend(&means.keep);
             retention.kind.tool |= means.is(Mark::Tool);

@@ -49,8 +49,6 @@ pub(super) struct RecordForm {
     pub(super) dialects: Vec<u16>,
     /// The first of them tells a call by the names of keys only.
     pub(super) doubtful: bool,
-    /// The first of them finds only a tool's name.
-    pub(super) only_if_named: bool,
     /// The record hands over to another agent.
     pub(super) handoff: bool,
     /// The record is a model call.
@@ -92,7 +90,6 @@ impl RecordForm {
             marking.any(|dialect| dialects.first() == Some(&dialect))
         };
         let doubtful = by_first(Mark::Doubtful);
-        let only_if_named = by_first(Mark::OnlyIfNamed);
         // The built-in dialects have hundreds of sources, of which a span needs a few. The relevant
         // ones depend on the slots only, not on values, so they are computed once per signature,
         // and a record is read by walking its own attributes.
@@ -127,7 +124,6 @@ impl RecordForm {
             word_count: by_other.iter().copied().chain(of_calls).map(word_count).sum(),
             dialects,
             doubtful,
-            only_if_named,
             by_attribute,
             by_other,
             call,

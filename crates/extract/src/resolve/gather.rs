@@ -142,7 +142,7 @@ impl<'a> Gathered<'a> {
                 self.take_one(source, number, at, span, Raw::Any(layout::read(value)));
             }
         }
-        let is_tool = span.record.flags.has(SpanFlags::TOOL) && !form.only_if_named;
+        let is_tool = span.record.flags.has(SpanFlags::TOOL);
         for &number in &form.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
             // A tool's arguments and results are no request or answer.

@@ -129,7 +129,7 @@ impl Resolver {
         if !effort.begin_reading(reading_steps(trace).saturating_add(word_steps(&tree))) {
             return unread(plan, &self.table, trace, &tree, (gathered, effort));
         }
-        let (mut on_spans, none) = tool_calls::on_spans(plan, &tree);
+        let (mut on_spans, none) = tool_calls::on_spans(plan, &tree, &effort);
         let repeats = messages::repeating(&tree, &gathered.model_outputs);
         let mut requested = messages::requested(plan, &tree, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);

@@ -78,6 +78,11 @@ pub(in super::super) fn is_kind_key(key: &[u8]) -> bool {
         || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
 }
 
+/// Returns true for a key of a tool's name.
+pub(in super::super) fn is_tool_name(key: &[u8]) -> bool {
+    letters(key, &mut [0; LETTERS_MAX]).ends_with(TOOL_NAME)
+}
+
 /// Returns true for a key, given its letters, of a tool call's id.
 fn is_call_id(key: &[u8], letters: &[u8]) -> bool {
     key != CALL_ID_OF_CONVENTIONS && CALL_IDS.iter().any(|end| letters.ends_with(end.as_bytes()))

@@ -25,7 +25,7 @@ use spanscore_base::model::Facts;
 
 pub use compile::TableError;
 pub(super) use key_match::{KeyMatcher, ends_with, names_tools, numbered_prefix};
-pub(super) use kind_attribute::{is_kind_key, names_kind};
+pub(super) use kind_attribute::{is_kind_key, is_tool_name, names_kind};
 pub(super) use matching::{Bound, Matching};
 pub(super) use word_match::{SourceWords, WordMatcher};
 

@@ -201,7 +201,8 @@ impl<'a> SpanReader<'_, 'a> {
         writer.record(trace_id, |arena, extracted| {
             let retention = self.trie.retention(self.table, &mut self.matching, &self.attributes);
             let keep = &retention.keep;
-            let kind = retention.kind;
+            let mut kind = retention.kind;
+            kind.tool &= !kind.only_if_named || self.attributes.name_call(view.name);
             arena.extend_from_slice(&retention.conditions);
             if view.dropped_attributes > 0 {
                 let count = u32::try_from(view.dropped_attributes).unwrap_or(u32::MAX);

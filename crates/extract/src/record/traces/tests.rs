@@ -79,6 +79,20 @@ fn an_exclusion_makes_a_span_no_tool_call_for_any_dialect() {
 }
 
 #[test]
+fn a_tools_name_flags_only_spans_that_are_named_like_calls() {
+    for (name, key, tool, expected) in [
+        ("compile", "build.tool.name", "gradle", false),
+        ("agent.run", "acme.tool_name", "find", false),
+        ("tool.find", "acme.tool_name", "find", true),
+        ("session.tool_call", "acme.toolName", "find", true),
+    ] {
+        let span = span(1, name, vec![text(key, tool)]);
+        let (_, batch) = extract(&table(&calls()), &request("any", vec![span]));
+        assert_eq!(batch.spans[0].flags.has(SpanFlags::TOOL), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_broken_span_is_counted_and_its_neighbours_stay() {
     type Damage = fn(&mut Span);
     let broken: [(Rejection, Damage); 6] = [

@@ -1,6 +1,8 @@
 //! Tool calls on spans.
 
 mod beside;
+#[cfg(test)]
+mod beside_tests;
 mod positional;
 mod sign;
 #[cfg(test)]
@@ -11,7 +13,7 @@ use std::cell::OnceCell;
 
 use hashbrown::HashSet;
 
-use self::beside::{CallStanding, names_call, settle, standing};
+use self::beside::settle;
 use self::sign::{Sign, causes, result_text, without_traceback};
 use super::super::decode::{commanded_result, without_envelope};
 use super::super::dialect::{FactSource, Role};
@@ -22,8 +24,9 @@ use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
 use crate::record::layout::{self, FactsReader};
+use crate::standing::{CallStanding, standing};
 pub(super) use positional::name_bare;
-use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, SpanId, ToolCall};
+use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, SpanId, ToolCall, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
 
@@ -72,6 +75,7 @@ pub(super) enum NoCall {
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
+    effort: &WorkBudget,
 ) -> (Vec<SpanCall<'a>>, Vec<(u32, NoCall)>) {
     let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
     let count = tree.spans.iter().filter(is_tool).count();
@@ -91,15 +95,14 @@ pub(super) fn on_spans<'a>(
         let mut reader = ToolCallReader { plan, form, values, read: &read, raws: &mut raws };
         if reader.call(at, span, &mut calls).is_none() {
             none.push((at, NoCall::Unnamed));
-        } else if (form.doubtful || form.only_if_named)
-            && let Some(SpanCall { call, .. }) = calls.last()
+        } else if form.doubtful
+            && let Some(SpanCall { call, sources, .. }) = calls.last()
         {
             let keys = tree.others(span).iter().filter_map(|(key, _)| str::from_utf8(key).ok());
-            let name = span.facts.span_name();
-            let standing = if form.only_if_named && !names_call(name, &call.name) {
-                CallStanding::Beside
-            } else {
-                standing(name, &call.name, keys)
+            let is_whole = sources.arguments.is_some() && sources.result.is_some();
+            let standing = match standing(span.facts.span_name(), &call.name, keys) {
+                CallStanding::Beside if is_whole => CallStanding::Doubtful,
+                standing => standing,
             };
             if standing != CallStanding::Call {
                 standings.resize(calls.len(), CallStanding::Call);
@@ -109,7 +112,7 @@ pub(super) fn on_spans<'a>(
     }
     if !standings.is_empty() {
         standings.resize(calls.len(), CallStanding::Call);
-        none.extend(settle(tree, &mut calls, standings));
+        none.extend(settle(tree, &mut calls, standings, effort));
     }
     leave_names_to_others(plan, &mut calls);
     if calls.iter().any(SpanCall::is_nameless) {
