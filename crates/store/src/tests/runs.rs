@@ -58,6 +58,45 @@ fn runs_are_listed_by_their_start_or_their_arrival() {
 }
 
 #[test]
+fn wrong_bound_of_a_run_does_not_shift_the_other() {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    const DAY_NS: u64 = 24 * 60 * MINUTE_NS;
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let now = now_ns();
+    // Start, end, and the minutes before now at which the run began.
+    let all = [
+        (0, now - 5 * MINUTE_NS, 5),
+        (now - 10 * MINUTE_NS, now + 60 * MINUTE_NS, 10),
+        (now - 800 * DAY_NS, now, 400 * 24 * 60),
+        (1, u64::MAX, 0),
+        (1, u64::MAX - 9_000, 0),
+        (1, u64::MAX - 18_000, 0),
+    ];
+    for (number, (start_ns, end_ns, _)) in (0..).zip(all) {
+        let mut record = TrajectoryRecord { start_ns, end_ns, ..run(number, 0, true) };
+        (record.calls[0].start_ns, record.calls[0].end_ns) = (start_ns, end_ns);
+        store.trajectory(record);
+    }
+    store.close();
+    let reader = reader(folder.path());
+    for (number, (start_ns, _, minutes)) in (0..).zip(all) {
+        let stored = reader.trajectory(&trace_id(number).to_string()).unwrap();
+        let started = stored.started.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let before_ms = (now / 1_000_000).cast_signed() - started;
+        assert!(before_ms.abs_diff(minutes * 60_000) < 30_000, "{number}: {before_ms}");
+        assert_eq!(stored.calls[0].duration_s.is_some(), start_ns > 0, "{number}");
+    }
+    for order in [RunOrder::Newest, RunOrder::Slowest] {
+        let page = reader.runs(&StoreFilter::default(), order, None, 5).unwrap();
+        let rest = reader.runs(&StoreFilter::default(), order, page.next, 5).unwrap();
+        let listed = page.items.into_iter().chain(rest.items).map(|run| run.trace_id);
+        let listed: hashbrown::HashSet<_> = listed.collect();
+        assert_eq!((listed.len(), rest.next), (all.len(), None), "{order:?}");
+    }
+}
+
+#[test]
 fn figures_by_model_and_user_are_those_of_their_lists() {
     let folder = tempfile::tempdir().unwrap();
     let store = start(folder.path());
