@@ -109,12 +109,14 @@ fn figures_by_model_and_user_are_those_of_their_lists() {
     }
     store.close();
     let reader = reader(folder.path());
-    let check = |field: StoreField, expected: &[(&str, i64)]| {
-        let groups = reader.groups(&StoreFilter::default(), &[field]).unwrap();
+    let check = |field: StoreField, model: Option<&str>, expected: &[(&str, i64)]| {
+        let mut asked = StoreFilter::default();
+        model.into_iter().for_each(|model| asked.ask(StoreField::Model, model).unwrap());
+        let groups = reader.groups(&asked, &[field]).unwrap();
         let found: Vec<_> = groups.iter().map(|it| (it.keys[0].as_str(), it.count())).collect();
         assert_eq!(found, expected, "{field:?}");
         for group in &groups {
-            let mut filter = StoreFilter::default();
+            let mut filter = asked.clone();
             filter.ask(field, group.keys[0].as_str()).unwrap();
             let rows = reader.evaluations(&filter, StoreOrder::Newest, 10).unwrap();
             let passed = rows.iter().filter(|row| row.label == Some("pass")).count() as i64;
@@ -124,9 +126,12 @@ fn figures_by_model_and_user_are_those_of_their_lists() {
             assert_eq!(reader.count_runs(&filter).unwrap().count, listed);
         }
     };
-    check(StoreField::Model, &[("", 1), ("a", 2), ("b", 3), ("c", 1)]);
-    check(StoreField::UserId, &[("", 1), ("ann", 2), ("bob", 2)]);
-    check(StoreField::Answer, &[("not_recorded", 5)]);
+    check(StoreField::Model, None, &[("", 1), ("a", 2), ("b", 3), ("c", 1)]);
+    check(StoreField::Model, Some("a"), &[("a", 2)]);
+    check(StoreField::Model, Some("!a"), &[("", 1), ("b", 2), ("c", 1)]);
+    check(StoreField::UserId, None, &[("", 1), ("ann", 2), ("bob", 2)]);
+    check(StoreField::UserId, Some("a"), &[("ann", 1), ("bob", 1)]);
+    check(StoreField::Answer, None, &[("not_recorded", 5)]);
     let mut others = StoreFilter::default();
     others.ask(StoreField::Model, "!a").unwrap();
     others.ask(StoreField::UserId, "!ann").unwrap();
