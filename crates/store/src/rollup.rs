@@ -49,12 +49,27 @@ impl EvaluationFigures {
 
 /// Clamps a sender's time to a plausible range by our clock, milliseconds; our time if absent.
 pub(crate) fn clamp(time_ns: u64, now_ms: i64) -> i64 {
-    match i64::try_from(time_ns / 1_000_000) {
-        Ok(0) | Err(_) => now_ms,
-        Ok(ms) => {
-            ms.clamp(now_ms.saturating_sub(PAST_MAX_MS), now_ms.saturating_add(FUTURE_MAX_MS))
-        }
+    clamp_us(time_ns, now_ms).div_euclid(1_000)
+}
+
+fn clamp_us(time_ns: u64, now_ms: i64) -> i64 {
+    let micros = |ms: i64| ms.saturating_mul(1_000);
+    match i64::try_from(time_ns / 1_000) {
+        Ok(..1_000) | Err(_) => micros(now_ms),
+        Ok(us) => us.clamp(
+            micros(now_ms.saturating_sub(PAST_MAX_MS)),
+            micros(now_ms.saturating_add(FUTURE_MAX_MS)),
+        ),
     }
+}
+
+/// Returns the microseconds between a run's bounds, each clamped by itself, so that a wrong one
+/// does not shift the other; 0 without both. A page's cursor holds them exactly as `f64`.
+pub(crate) fn clamped_duration_us(start_ns: u64, end_ns: u64, now_ms: i64) -> i64 {
+    if start_ns == 0 || end_ns <= start_ns {
+        return 0;
+    }
+    (clamp_us(end_ns, now_ms) - clamp_us(start_ns, now_ms)).max(0)
 }
 
 /// Sums of evaluations, or a change of them.

@@ -35,8 +35,8 @@ export function setQuery(query, replace = false) {
 /** Link to another page that keeps the filter and the range of time. */
 export const toPage = (page, id = '', more = []) => link(page, id, [...kept(here().query), ...more]);
 
-/** Link to the runs of this filter and one more condition. */
+/** Link to the runs of this filter and one more condition, which replaces another value of its field, but not those that are excluded. */
 export function toRuns(conditions) {
   const names = new Set(conditions.map(([name]) => name));
-  return link('runs', '', [...kept(here().query).filter(([name]) => !names.has(name)), ...conditions]);
+  return link('runs', '', [...kept(here().query).filter(([name, value]) => !names.has(name) || value.startsWith('!')), ...conditions]);
 }

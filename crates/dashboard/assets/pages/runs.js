@@ -13,7 +13,7 @@ import { addItem, ChangeForm, datasetField, toDataset } from '../parts/people.js
 import { bdi, Pick } from '../parts/value.js';
 import { signOf, untitled, Verdict, wordOf, worstOf } from '../parts/verdict.js';
 
-const SORTS = [['newest', 'Newest first'], ['arrived', 'Last judged first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
+const SORTS = [['newest', 'Newest first'], ['arrived', 'Last arrived first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
 /** Columns of evaluators that a window of this width has room for; the others are in the counts. */
 const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 940 - 170 * extrasMax()) / 110)));
 /** Columns of models and users that it has room for. */

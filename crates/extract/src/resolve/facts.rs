@@ -46,7 +46,9 @@ pub(super) fn fill<'a>(
             trajectory.attributes = root.facts.keyed(table).collect();
         }
     }
-    let starts = tree.spans.iter().map(|span| span.record.start_ns);
+    // A span without a start began at its end, at the latest.
+    let bounds = tree.spans.iter().map(|span| [span.record.start_ns, span.record.end_ns]);
+    let starts = bounds.filter_map(|bounds| bounds.into_iter().find(|ns| *ns > 0));
     trajectory.start_ns = starts.min().unwrap_or(0);
     let ends = tree.spans.iter().map(|span| span.record.end_ns.max(span.record.start_ns));
     trajectory.end_ns = ends.max().unwrap_or(0);

@@ -2,6 +2,7 @@
 
 use rusqlite::params_from_iter;
 
+use super::field::StoreField;
 use super::filter::StoreFilter;
 use super::list::verdict_word;
 use super::page::{CALLED, RUNS};
@@ -58,7 +59,7 @@ impl StoreReader {
     pub fn labels(&self, filter: &StoreFilter) -> Result<Vec<PersonLabel>, StoreQueryError> {
         let connection = self.begin();
         let (condition, mut values) = filter.of_runs(CALLED);
-        let (of_evaluator, names) = filter.of_evaluator("ifnull(w.name, '')");
+        let (of_evaluator, names) = filter.of_field(StoreField::Evaluator, "ifnull(w.name, '')");
         values.extend(names);
         let query = format!(
             "SELECT {LABEL_COLUMNS}, max((a.changed << 20) + a.seq) AS place

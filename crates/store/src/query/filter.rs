@@ -153,10 +153,10 @@ impl StoreFilter {
         parts.joined()
     }
 
-    /// Returns the condition over the name of an evaluator.
-    pub(super) fn of_evaluator(&self, name: &'static str) -> SqlCondition {
+    /// Returns the condition of one field, over a column of its values.
+    pub(super) fn of_field(&self, field: StoreField, column: &'static str) -> SqlCondition {
         let mut parts = ConditionParts::default();
-        self.fields(|field| (field == StoreField::Evaluator).then_some(name), &mut parts);
+        self.fields(|it| (it == field).then_some(column), &mut parts);
         parts.joined()
     }
 

@@ -256,8 +256,14 @@ pub(super) fn groups(
                  sum(e.outcome = 3), avg(CASE WHEN e.outcome < 2 THEN e.score END),
                  ifnull(sum(CASE WHEN e.outcome < 2 THEN e.score * e.score END), 0.0),
                  ifnull(sum(e.cost), 0.0)";
-            let filter = filter.within(connection)?;
-            grouped(connection, (&columns, figures, &source), filter.of_rows())
+            let (mut condition, mut values) = filter.within(connection)?.of_rows();
+            if is_by_model {
+                // A run of several models counts only for those that are asked for.
+                let (of_model, models) = filter.of_field(StoreField::Model, "model.value");
+                condition = format!("{condition} AND {of_model}");
+                values.extend(models);
+            }
+            grouped(connection, (&columns, figures, &source), (condition, values))
         }
     }
 }

@@ -197,7 +197,7 @@ stored_row! {
         pub agent: String = "s.agent";
         /// `service.version`.
         pub version: String = "s.version";
-        /// Duration; `None` if the end is unknown.
+        /// Duration; `None` if the start or the end is unknown.
         pub duration_s: Option<f64> = "k.duration_us / 1e6";
         /// `ok`, `error` or `unknown`.
         pub status: String = "k.status";

@@ -93,7 +93,7 @@ stored_row! {
         pub span_id: String = "lower(hex(c.span_id))";
         /// Start, RFC 3339.
         pub time: String = "strftime('%Y-%m-%dT%H:%M:%fZ', c.time / 1000.0, 'unixepoch')";
-        /// Duration; `None` if the end is unknown.
+        /// Duration; `None` if the start or the end is unknown.
         pub duration_s: Option<f64> = "c.duration_us / 1e6";
         /// `ok`, `error` or `unknown`.
         pub status: String = "c.status";

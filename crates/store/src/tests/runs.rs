@@ -58,6 +58,45 @@ fn runs_are_listed_by_their_start_or_their_arrival() {
 }
 
 #[test]
+fn wrong_bound_of_a_run_does_not_shift_the_other() {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    const DAY_NS: u64 = 24 * 60 * MINUTE_NS;
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let now = now_ns();
+    // Start, end, and the minutes before now at which the run began.
+    let all = [
+        (0, now - 5 * MINUTE_NS, 5),
+        (now - 10 * MINUTE_NS, now + 60 * MINUTE_NS, 10),
+        (now - 800 * DAY_NS, now, 400 * 24 * 60),
+        (1, u64::MAX, 0),
+        (1, u64::MAX - 9_000, 0),
+        (1, u64::MAX - 18_000, 0),
+    ];
+    for (number, (start_ns, end_ns, _)) in (0..).zip(all) {
+        let mut record = TrajectoryRecord { start_ns, end_ns, ..run(number, 0, true) };
+        (record.calls[0].start_ns, record.calls[0].end_ns) = (start_ns, end_ns);
+        store.trajectory(record);
+    }
+    store.close();
+    let reader = reader(folder.path());
+    for (number, (start_ns, _, minutes)) in (0..).zip(all) {
+        let stored = reader.trajectory(&trace_id(number).to_string()).unwrap();
+        let started = stored.started.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let before_ms = (now / 1_000_000).cast_signed() - started;
+        assert!(before_ms.abs_diff(minutes * 60_000) < 30_000, "{number}: {before_ms}");
+        assert_eq!(stored.calls[0].duration_s.is_some(), start_ns > 0, "{number}");
+    }
+    for order in [RunOrder::Newest, RunOrder::Slowest] {
+        let page = reader.runs(&StoreFilter::default(), order, None, 5).unwrap();
+        let rest = reader.runs(&StoreFilter::default(), order, page.next, 5).unwrap();
+        let listed = page.items.into_iter().chain(rest.items).map(|run| run.trace_id);
+        let listed: hashbrown::HashSet<_> = listed.collect();
+        assert_eq!((listed.len(), rest.next), (all.len(), None), "{order:?}");
+    }
+}
+
+#[test]
 fn figures_by_model_and_user_are_those_of_their_lists() {
     let folder = tempfile::tempdir().unwrap();
     let store = start(folder.path());
@@ -70,12 +109,14 @@ fn figures_by_model_and_user_are_those_of_their_lists() {
     }
     store.close();
     let reader = reader(folder.path());
-    let check = |field: StoreField, expected: &[(&str, i64)]| {
-        let groups = reader.groups(&StoreFilter::default(), &[field]).unwrap();
+    let check = |field: StoreField, model: Option<&str>, expected: &[(&str, i64)]| {
+        let mut asked = StoreFilter::default();
+        model.into_iter().for_each(|model| asked.ask(StoreField::Model, model).unwrap());
+        let groups = reader.groups(&asked, &[field]).unwrap();
         let found: Vec<_> = groups.iter().map(|it| (it.keys[0].as_str(), it.count())).collect();
         assert_eq!(found, expected, "{field:?}");
         for group in &groups {
-            let mut filter = StoreFilter::default();
+            let mut filter = asked.clone();
             filter.ask(field, group.keys[0].as_str()).unwrap();
             let rows = reader.evaluations(&filter, StoreOrder::Newest, 10).unwrap();
             let passed = rows.iter().filter(|row| row.label == Some("pass")).count() as i64;
@@ -85,9 +126,12 @@ fn figures_by_model_and_user_are_those_of_their_lists() {
             assert_eq!(reader.count_runs(&filter).unwrap().count, listed);
         }
     };
-    check(StoreField::Model, &[("", 1), ("a", 2), ("b", 3), ("c", 1)]);
-    check(StoreField::UserId, &[("", 1), ("ann", 2), ("bob", 2)]);
-    check(StoreField::Answer, &[("not_recorded", 5)]);
+    check(StoreField::Model, None, &[("", 1), ("a", 2), ("b", 3), ("c", 1)]);
+    check(StoreField::Model, Some("a"), &[("a", 2)]);
+    check(StoreField::Model, Some("!a"), &[("", 1), ("b", 2), ("c", 1)]);
+    check(StoreField::UserId, None, &[("", 1), ("ann", 2), ("bob", 2)]);
+    check(StoreField::UserId, Some("a"), &[("ann", 1), ("bob", 1)]);
+    check(StoreField::Answer, None, &[("not_recorded", 5)]);
     let mut others = StoreFilter::default();
     others.ask(StoreField::Model, "!a").unwrap();
     others.ask(StoreField::UserId, "!ann").unwrap();

@@ -23,7 +23,7 @@ use super::users::UserKey;
 use crate::counters::{StoreCount, StoreCounters};
 use crate::queue::{MergedRow, MergedSums, StoreBatch, StoreWork};
 use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
-use crate::rollup::{EvaluationFigures, clamp};
+use crate::rollup::{EvaluationFigures, clamp, clamped_duration_us};
 use crate::source::RunSource;
 
 /// Limit on the weight of known traces: evaluations, and one for each trace.
@@ -161,7 +161,9 @@ impl RowWriter {
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         let definitions = self.definitions(connection, policy, record)?;
         let user = self.user(connection, policy, record)?;
-        update_trajectory(connection, record, &trace, (title, definitions, user.as_deref()))?;
+        let duration_us = clamped_duration_us(record.start_ns, record.end_ns, self.now_ms);
+        let told = (title, definitions, user.as_deref());
+        update_trajectory(connection, record, &trace, duration_us, told)?;
         replace_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
         if !was_stored {
             self.counts.add(StoreCount::Trajectories, 1);
@@ -237,7 +239,8 @@ impl RowWriter {
         call: &CallRecord,
         (source, sender): (i64, Sender),
     ) -> rusqlite::Result<CallFigures> {
-        let lasted = call.end_ns.checked_sub(call.start_ns).filter(|_| call.end_ns > 0);
+        let is_timed = call.start_ns > 0 && call.end_ns > 0;
+        let lasted = call.end_ns.checked_sub(call.start_ns).filter(|_| is_timed);
         Ok(CallFigures {
             tool: self.names.tool(connection, (&call.tool, sender))?,
             source,

@@ -79,10 +79,10 @@ pub(super) fn update_trajectory(
     connection: &Connection,
     record: &TrajectoryRecord,
     trace: &KnownTrace,
+    duration_us: i64,
     (title, definitions, user): (Option<&str>, Option<i64>, Option<&str>),
 ) -> rusqlite::Result<()> {
     let judgement = &record.judgement;
-    let duration_us = micros(record.end_ns.saturating_sub(record.start_ns));
     let tokens = |count: Option<u64>| count.and_then(|count| i64::try_from(count).ok());
     connection
         .prepare_cached(
