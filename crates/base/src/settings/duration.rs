@@ -47,8 +47,12 @@ impl<'de> Deserialize<'de> for HumanDuration {
             Some(duration) if duration <= DURATION_MAX => Ok(Self(duration)),
             Some(_) => Err(D::Error::custom(format!("{text:?} is longer than 100 years"))),
             None => {
-                let meant = format!("{}s", text.trim());
-                let is_it = text.trim().bytes().all(|it| it.is_ascii_digit() || it == b'.')
+                // `30`, `1m30`, `1h30`
+                let number = text.trim();
+                let before = number.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+                let unit = if before.ends_with('h') { "m" } else { "s" };
+                let meant = format!("{number}{unit}");
+                let is_it = (before.is_empty() || before.ends_with(['h', 'm']))
                     && duration(&meant).is_some();
                 let remedy =
                     if is_it { &*meant } else { "a number and a unit, as in 200ms, 2s, 5m" };

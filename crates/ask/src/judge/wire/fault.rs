@@ -166,8 +166,9 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked
     let raw = String::from_utf8_lossy(&answer.body);
     // Words without a page around them are the error's own where they can only name a route or a
     // wait: elsewhere they may quote the request, and would lock the judge.
-    let is_told = matches!(answer.status, 404 | 429 | 503) && !raw.trim_start().starts_with('<');
-    let words = || if is_told { Value::from(raw.trim()) } else { Value::Null };
+    let plain = raw.trim();
+    let is_told = matches!(answer.status, 404 | 429 | 503) && !plain.starts_with('<');
+    let words = || if is_told && !plain.is_empty() { plain.into() } else { Value::Null };
     let body = serde_json::from_str(&raw).unwrap_or_else(|_| words());
     let said = ProviderError::new(&body, &answer.body, asked);
     classify(answer, answer.status, &said, capabilities)
