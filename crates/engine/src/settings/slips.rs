@@ -54,9 +54,7 @@ fn glob_of(name: &str) -> Option<String> {
     let slashed = name.strip_prefix('/').and_then(|name| name.strip_suffix('/'));
     let inner = slashed.unwrap_or(name);
     let (from_start, to_end) = (inner.strip_prefix('^'), inner.strip_suffix('$'));
-    if slashed.or(from_start).or(to_end).is_none() {
-        return None;
-    }
+    slashed.or(from_start).or(to_end)?;
     let bare = inner.trim_start_matches('^').trim_end_matches('$');
     let bare = bare.replace(".*", "*").replace(".+", "*");
     let any = |is_bound: bool| if is_bound { "" } else { "*" };

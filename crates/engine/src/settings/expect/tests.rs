@@ -163,7 +163,7 @@ fn matchers_stand_in_own_datasets_and_in_imported_ones_where_they_are_asked_for(
         r#"{{"eval_cases": [{{"eval_id": "a", "conversation": [{{"intermediate_data":
         {{"tool_uses": [{{"name": "x", "args": {args}}}]}}}}]}}]}}"#
     );
-    check("c.jsonl", &row, "", "DIR/c.jsonl:1: `nay` is no word of a matcher");
+    check("c.jsonl", &row, "", "DIR/c.jsonl:1: `nay` is no matcher");
     check("c.json", &set, "", "arguments: true");
-    check("c.json", &set, ", matchers: true", "`nay` is no word of a matcher");
+    check("c.json", &set, ", matchers: true", "`nay` is no matcher");
 }
