@@ -48,12 +48,13 @@ fn texts(node: &Node) -> impl Iterator<Item = (&Node, &str)> {
     })
 }
 
-/// Returns the glob that is meant by a regular expression: `delete_*` for `/^delete_.*$/`. `files.*`
-/// alone is a glob, too.
+/// Returns the glob that is meant by a regular expression: `delete_*` for `/^delete_.*$/`.
+/// `files.*` alone is a glob, too.
 fn glob_of(name: &str) -> Option<String> {
     let slashed = name.strip_prefix('/').and_then(|name| name.strip_suffix('/'));
     let inner = slashed.unwrap_or(name);
-    let (from_start, to_end) = (inner.strip_prefix('^'), inner.strip_suffix('$'));
+    let from_start = inner.strip_prefix('^');
+    let to_end = inner.strip_suffix('$');
     slashed.or(from_start).or(to_end)?;
     let bare = inner.trim_start_matches('^').trim_end_matches('$');
     let bare = bare.replace(".*", "*").replace(".+", "*");

@@ -53,7 +53,8 @@ fn in_draft(value: &str, now: SystemTime) -> Option<Duration> {
     // The newer form has policies with a name, the older one limit alone.
     let policies = if value.contains(';') { value.split(',') } else { value.split('\n') };
     let resets = policies.filter_map(|policy| {
-        let (mut is_used_up, mut reset) = (false, None);
+        let mut is_used_up = false;
+        let mut reset = None;
         for (key, number) in policy.split([',', ';']).filter_map(|part| part.split_once('=')) {
             match key.trim() {
                 "r" | "remaining" => is_used_up = number.trim() == "0",
