@@ -398,7 +398,7 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 774 MiB together, and it is 64 (raise \
+            "the parts of `limits.memory_mib` need 774 MiB together, more than its 64 MiB (raise \
              `limits.memory_mib` to 774 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
