@@ -59,7 +59,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

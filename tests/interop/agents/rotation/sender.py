@@ -1,5 +1,6 @@
 """Exports spans until a file says stop, with the Python SDK over gRPC, and reads its token anew when that
-changes: prints how many exports went well and how many failed.
+changes: prints how many exports went well and how many failed. The last token that an export went well
+with stands in the token's file with `.used` behind its name.
 """
 
 import json
@@ -27,7 +28,12 @@ class Rotating(SpanExporter):
             self.token, self.inner = token, OTLPSpanExporter(headers=headers)
             counts["tokens"] += 1
         result = self.inner.export(spans)
-        counts["exported" if result is SpanExportResult.SUCCESS else "failed"] += 1
+        if result is SpanExportResult.SUCCESS:
+            counts["exported"] += 1
+            with open(os.environ["TOKEN_FILE"] + ".used", "w") as used:
+                used.write(token)
+        else:
+            counts["failed"] += 1
         return result
 
     def shutdown(self):

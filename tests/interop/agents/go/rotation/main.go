@@ -1,5 +1,6 @@
 // Exports spans until a file says stop, with the Go SDK over gRPC, and reads its token anew when that
-// changes: prints how many exports went well and how many failed.
+// changes: prints how many exports went well and how many failed. The last token that an export went well
+// with stands in the token's file with `.used` behind its name.
 package main
 
 import (
@@ -42,6 +43,9 @@ func (own *rotating) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlyS
 	err = own.inner.ExportSpans(ctx, spans)
 	if err == nil {
 		own.counts["exported"]++
+		if err := os.WriteFile(os.Getenv("TOKEN_FILE")+".used", []byte(own.token), 0o600); err != nil {
+			log.Fatal(err)
+		}
 	} else {
 		log.Print(err)
 		own.counts["failed"]++
