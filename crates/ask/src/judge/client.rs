@@ -205,9 +205,11 @@ impl JudgeClient {
         let response = sent.map_err(broken)?;
         let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
         let status = response.status().as_u16();
+        let arrived = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut answer = HttpAnswer {
             status,
-            after: wire::wait::in_headers(status, header, SystemTime::now()),
+            arrived,
+            after: wire::wait::in_headers(status, header, arrived),
             should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
             body: Vec::new(),
         };

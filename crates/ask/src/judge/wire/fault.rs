@@ -23,6 +23,8 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 pub(in crate::judge) struct HttpAnswer {
     /// Status code.
     pub(in crate::judge) status: u16,
+    /// Time of its arrival, since the Unix epoch.
+    pub(in crate::judge) arrived: Duration,
     /// Wait requested by its headers.
     pub(in crate::judge) after: Option<Duration>,
     /// Value of `x-should-retry`.
@@ -170,7 +172,7 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities, asked
     let is_told = matches!(answer.status, 404 | 429 | 503) && !plain.starts_with('<');
     let words = || if is_told && !plain.is_empty() { plain.into() } else { Value::Null };
     let body = serde_json::from_str(&raw).unwrap_or_else(|_| words());
-    let said = ProviderError::new(&body, &answer.body, asked);
+    let said = ProviderError::new(&body, &answer.body, asked, answer.arrived);
     classify(answer, answer.status, &said, capabilities)
 }
 
@@ -188,7 +190,7 @@ pub(super) fn of_success(
     }
     let choice = body.pointer("/choices/0");
     let said = choice.and_then(|it| it.get("error")).unwrap_or(body);
-    let said = ProviderError::new(said, b"", asked);
+    let said = ProviderError::new(said, b"", asked, answer.arrived);
     let finish = choice.and_then(|choice| choice.get("finish_reason")).and_then(Value::as_str);
     let status = match said.status() {
         Some(status) => status,

@@ -1,7 +1,7 @@
 //! Error in a provider's body, within objects, lists, and JSON texts passed on by gateways.
 
 use std::cell::OnceCell;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -59,6 +59,8 @@ pub(super) struct ProviderError<'r> {
     /// Request: a validator may quote it. In lower case once a word is found in a message.
     asked: &'r str,
     asked_lower: OnceCell<String>,
+    /// Time of the answer, since the Unix epoch.
+    arrived: Duration,
     /// Status that the body tells, with its depth: that of an answer whose own is success.
     status: Option<(usize, u16)>,
     /// Wait requested by the body.
@@ -72,9 +74,9 @@ pub(super) struct ProviderError<'r> {
 }
 
 impl<'r> ProviderError<'r> {
-    /// Reads an error with the body that it stands in; `asked` is the request.
-    pub(super) fn new(body: &Value, raw: &[u8], asked: &'r str) -> Self {
-        let mut told = Self { asked, ..Self::default() };
+    /// Reads an error with its body. `asked` is the request; `arrived` counts from the Unix epoch.
+    pub(super) fn new(body: &Value, raw: &[u8], asked: &'r str, arrived: Duration) -> Self {
+        let mut told = Self { asked, arrived, ..Self::default() };
         told.read("error", body, 0);
         told.after = told.after.or_else(|| wait::in_words(&told.text));
         if told.messages.is_empty() {
@@ -107,10 +109,10 @@ impl<'r> ProviderError<'r> {
 
     fn read_entry(&mut self, key: &str, value: &Value, depth: usize) {
         match (key, value.as_str()) {
-            ("param", Some(name)) if name != "None" => self.parameter = name.to_owned(),
-            ("param", Some(_)) => {}
+            ("param", Some("None")) => {}
+            ("param", Some(name)) => self.parameter = name.to_owned(),
             _ if WAITS.contains(&key) => {
-                self.after = wait::told(value, SystemTime::now()).or(self.after)
+                self.after = wait::told(value, self.arrived).or(self.after)
             }
             _ if [&LEADING[..], &MESSAGES, &CODES].iter().any(|keys| keys.contains(&key)) => {
                 self.read(key, value, depth);

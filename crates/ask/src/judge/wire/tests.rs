@@ -179,7 +179,8 @@ fn replies_are_read_in_all_protocols() {
 fn check_fault(status: u16, body: Value, expected: &Fault) {
     let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
     let after = Some(Duration::from_secs(3));
-    let answer = HttpAnswer { status, after, should_retry: None, body: body.to_string().into() };
+    let answer =
+        HttpAnswer { status, after, body: body.to_string().into(), ..HttpAnswer::default() };
     assert_eq!(&read(&openai(), &capabilities, &answer).expect_err("a fault"), expected, "{body}");
 }
 
@@ -195,11 +196,15 @@ fn errors_mean_what_their_providers_say() {
     let delays = json!([{"retryDelay": "3s"}, {"retryDelay": "soon"}]);
     let delayed = json!({"error": {"message": "busy", "details": delays}});
     let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
+    let dated = json!({"error": {"message": "busy", "retryDelay": "1800000003"}});
+    let arrived = Duration::from_secs(1_800_000_000);
     for (body, waits, told) in [
+        (dated.to_string(), after, "it answered 503: busy"),
         (String::new(), None, "it answered 503: an empty answer"),
         (delayed.to_string(), after, "it answered 503: busy"),
     ] {
-        let answer = HttpAnswer { status: 503, body: body.into(), ..HttpAnswer::default() };
+        let answer =
+            HttpAnswer { status: 503, arrived, body: body.into(), ..HttpAnswer::default() };
         let fault = read(&openai(), &capabilities, &answer).expect_err("a fault");
         assert_eq!((fault.told().1.as_str(), fault.after()), (told, waits));
     }

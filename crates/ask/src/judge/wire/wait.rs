@@ -1,6 +1,6 @@
 //! Waits requested by providers, in headers and in texts.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::Value;
 use spanscore_net::client;
@@ -30,11 +30,11 @@ const BEFORE: [&str; 6] =
     ["try again in ", "retry after ", "retry in ", "please wait ", "reset after ", "available in "];
 
 /// Returns the wait requested by an answer's headers: `retry-after-ms`, `retry-after`, or the
-/// latest reset of an exhausted limit, if it refuses for that.
+/// latest reset of an exhausted limit, if it refuses for that. `now` counts from the Unix epoch.
 pub(in crate::judge) fn in_headers<'h>(
     status: u16,
     header: impl Fn(&str) -> Option<&'h str>,
-    now: SystemTime,
+    now: Duration,
 ) -> Option<Duration> {
     let millis = header("retry-after-ms").and_then(|value| value.trim().parse::<f64>().ok());
     let told = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1_000.0).ok());
@@ -49,7 +49,7 @@ pub(in crate::judge) fn in_headers<'h>(
 
 /// Reads the header of the IETF's draft, `"api";r=0;t=55` or `limit=10, remaining=0, reset=4`.
 /// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/>
-fn in_draft(value: &str, now: SystemTime) -> Option<Duration> {
+fn in_draft(value: &str, now: Duration) -> Option<Duration> {
     // The newer form has policies with a name, the older one limit alone.
     let policies = if value.contains(';') { value.split(',') } else { value.split('\n') };
     let resets = policies.filter_map(|policy| {
@@ -68,16 +68,13 @@ fn in_draft(value: &str, now: SystemTime) -> Option<Duration> {
 }
 
 /// Reads a wait told under a key of its own: a duration, seconds, a date, or Unix time.
-pub(super) fn told(value: &Value, now: SystemTime) -> Option<Duration> {
+pub(super) fn told(value: &Value, now: Duration) -> Option<Duration> {
     until(&value.as_str().map_or_else(|| value.to_string(), str::to_owned), now)
 }
 
 /// Reads the reset of a limit: a duration, seconds, a date, or Unix time.
-fn until(value: &str, now: SystemTime) -> Option<Duration> {
-    let since = |at: f64| {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64();
-        Duration::try_from_secs_f64((at - now).max(0.0)).ok()
-    };
+fn until(value: &str, now: Duration) -> Option<Duration> {
+    let since = |at: f64| Duration::try_from_secs_f64((at - now.as_secs_f64()).max(0.0)).ok();
     match value.trim().parse::<f64>() {
         Ok(millis) if millis >= UNIX_MILLIS => since(millis / 1_000.0),
         Ok(seconds) if seconds >= UNIX_SECONDS => since(seconds),
@@ -133,7 +130,7 @@ mod tests {
 
     fn check(headers: &[(&str, &str)], expected: Option<f64>) {
         let header = |name: &str| headers.iter().find(|(own, _)| *own == name).map(|(_, it)| *it);
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
+        let now = Duration::from_secs(NOW);
         let of = |status| in_headers(status, header, now).map(|wait| wait.as_secs_f64());
         assert_eq!(of(429), expected, "{headers:?}");
         let is_told = headers.iter().any(|(name, _)| name.starts_with("retry-after"));
