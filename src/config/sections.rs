@@ -107,6 +107,10 @@ const PLACES_MAX: usize = 2;
 
 /// Names the places of a setting with this name, if they are few.
 fn place_of(name: &str, root: &Value) -> Option<String> {
+    // Words of many places: `path` of `expect` is not that of `store`.
+    if ["file", "path"].contains(&name) {
+        return None;
+    }
     let sections = root.get("properties")?.as_object()?;
     if sections.contains_key(name) {
         return Some(format!("`{name}` is a section of its own: write it without indent"));

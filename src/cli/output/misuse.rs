@@ -164,7 +164,8 @@ fn of_value(argument: &Arg, value: &str, words: &[&str]) -> Option<String> {
     let number = &value[..value.len() - unit.len()];
     let long = argument.get_long().filter(|_| possible.is_empty() && !number.is_empty())?;
     // A whole number with a unit: `30d`, but neither `0` nor `10k`.
-    (unit == "d" && long == "days").then(|| format!("write `--{long} {number}`"))
+    matches!((unit, long), ("d", "days") | ("s", "wait"))
+        .then(|| format!("write `--{long} {number}`"))
 }
 
 /// Returns the environment variable that a value came from, if it is not on the command line.
@@ -286,6 +287,9 @@ mod tests {
         check("export traces", "did you mean `trajectories`?");
         check("send a.json --protocol http", "did you mean `http/protobuf`?");
         check("certs a --days 30d", "write `--days 30`");
+        check("run --wait 5s true", "write `--wait 5`");
+        check("score --compare a.jsonl a.json", "write `--baseline FILE`");
+        check("score --explain a.json", "`--details` tells more");
         check("completions", "write one of bash, elvish, fish, powershell, zsh");
     }
 

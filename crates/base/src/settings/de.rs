@@ -7,7 +7,7 @@ use serde::de::{
 use std::fmt::Display;
 
 use super::nearest::{joined_key, meant_of, space_behind_colon};
-use super::remedy::{main_setting, parts_of};
+use super::remedy::{main_setting, parts_of, separated};
 use super::{Key, Node, NodeKind, SettingsError, called_here, nearest, related};
 use crate::value::{Number, Value};
 
@@ -58,6 +58,9 @@ impl de::Error for SettingsError {
                 error.with_help("indent its settings below it, or leave it out")
             }
             (Unexpected::Map, "a list") => error.with_help("write `- ` before each entry"),
+            (Unexpected::Seq, "a number" | "a whole number from 0") => {
+                error.with_help("write one number, without brackets")
+            }
             (Unexpected::Seq, "a text") => error.with_help("write one text, without brackets"),
             _ => error,
         }
@@ -115,6 +118,8 @@ fn told(found: Unexpected<'_>) -> String {
     }
 }
 
+/// Settings whose list is written in place of the map around it.
+const LISTED: [&str; 2] = ["tool_calls", "tool_calls_order"];
 /// Help for a map that is written as a list.
 const MAP_EXAMPLE: &str = "write `key: value`, without `- ` or brackets before it";
 
@@ -136,8 +141,14 @@ pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> Sett
     error.with_help(match (meant, expected) {
         (Some(meant), _) => meant,
         // A call written as `search: {...}`.
-        (None, ["name", "tool_name", ..]) if !matches!(word, "type" | "id") => {
+        (None, ["name", "tool_name", ..])
+            if !matches!(word, "type" | "id" | "optional" | "required") =>
+        {
             format!("write `name: {word}`, its arguments below `args`")
+        }
+        // `threshold 0.9` without a colon.
+        (None, _) if let Some((key, value)) = separated(word, expected) => {
+            format!("write `{key}: {value}`")
         }
         (None, []) => "none is known here".to_owned(),
         (None, _) => format!("known are {}", expected.join(", ")),
@@ -226,9 +237,11 @@ impl<'de> Deserializer<'de> for &'de Node {
         match &self.kind {
             NodeKind::List(_) => {
                 let error = SettingsError::new("expected a map, found a list");
-                let help = match fields {
-                    [] => MAP_EXAMPLE.to_owned(),
-                    _ => format!("{MAP_EXAMPLE}; it takes {}", fields.join(", ")),
+                let listed = LISTED.iter().find(|name| fields.contains(name));
+                let help = match (listed, fields) {
+                    (Some(name), _) => format!("write `{name}:` before the list, and indent it"),
+                    (None, []) => MAP_EXAMPLE.to_owned(),
+                    (None, _) => format!("{MAP_EXAMPLE}; it takes {}", fields.join(", ")),
                 };
                 Err(error.with_help(help).at(self.place))
             }

@@ -18,17 +18,27 @@ pub fn meant_or<'a>(
 /// edits away; case and `-` for `_` are ignored.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
-    let word = plain(word);
+    let meant = plain(word);
     candidates
         .into_iter()
-        .map(|candidate| (strsim::osa_distance(&word, &plain(candidate)), candidate))
+        .filter(|candidate| !is_opposite(word, candidate))
+        .map(|candidate| (strsim::osa_distance(&meant, &plain(candidate)), candidate))
         .filter(|(edits, candidate)| {
             let length = candidate.chars().count();
             // A word without a common letter was not meant.
             *edits < length && *edits <= (length / 3).max(1)
         })
-        .min_by_key(|(edits, _)| *edits)
+        // Of two spellings the one in the case of the word: `in_order` for `inOrder`.
+        .min_by_key(|(edits, candidate)| (*edits, strsim::osa_distance(word, candidate)))
         .map(|(_, candidate)| candidate)
+}
+
+/// Returns true if one word negates the other: `ordered` and `unordered`.
+fn is_opposite(word: &str, candidate: &str) -> bool {
+    let negates = |long: &str, short: &str| {
+        ["un", "non_", "not_", "dis"].iter().any(|no| long.strip_prefix(no) == Some(short))
+    };
+    negates(word, candidate) || negates(candidate, word)
 }
 
 /// Largest number of related words; with more, none is likely.
@@ -106,8 +116,16 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["trajectory"], "tool_calls", ""),
     (&["eval_type", "evalType"], "bundle", ""),
     (&["mode"], "match_mode", ""),
-    (&["deny", "denied", "blocked", "denied_tools", "blocked_tools"], "forbidden", ""),
-    (&["allow", "allowed_tools"], "allowed", ""),
+    (
+        &[
+            "deny", "denied", "blocked", "denied_tools", "blocked_tools", "forbidden_tools",
+            "blacklist", "denylist", "blocklist", "must_not_call",
+        ],
+        "forbidden",
+        "",
+    ),
+    (&["allow", "allowed_tools", "allowlist", "whitelist"], "allowed", ""),
+    (&["must_call", "required_tools"], "required", ""),
     (&["rules", "patterns"], "custom_rules", ""),
     (
         &["size", "size_max", "max_size", "ttl"],
@@ -134,6 +152,7 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["dataset", "eval_set", "golden"], "expect", "expect: {file: FILE, match: auto}"),
     (&["path", "paths", "file", "files", "filename"], "include", "include: [FILE]"),
     (&["file", "filename", "output"], "path", ""),
+    (&["path", "filename", "dataset"], "id_field", "file: FILE"),
     (
         &["url", "dsn", "database", "connection"],
         "path",
@@ -198,6 +217,8 @@ mod tests {
         assert_eq!(nearest("Strict", words), Some("strict"));
         assert_eq!(nearest("wehn", words), Some("when"));
         assert_eq!(nearest("completely_else", words), None);
+        assert_eq!(nearest("inOrder", ["IN_ORDER", "in_order"]), Some("in_order"));
+        assert_eq!(nearest("ordered", ["unordered"]), None);
         let names =
             ["match_mode", "reference", "expected_class", "expectedClass", "a_tool", "tool"];
         let check = |word: &str, meant: &[&str]| assert_eq!(related(word, names), meant, "{word}");

@@ -58,12 +58,23 @@ pub(super) fn parts_of(text: &str) -> Vec<&str> {
     if are_words { parts } else { vec![text] }
 }
 
+/// Splits a setting from its value where a space or `=` stands for the colon.
+pub(super) fn separated<'t>(text: &'t str, fields: &[&str]) -> Option<(&'t str, &'t str)> {
+    let (key, value) = text.split_once(['=', ' '])?;
+    let value = value.trim_start_matches([' ', '=']).trim_end();
+    let is_one = !value.is_empty() && !value.contains([' ', ':', '=']);
+    let key = key.trim();
+    (is_one && fields.contains(&key)).then_some((key, value))
+}
+
 /// Returns the setting that a text in place of a map is meant for, with its value: `key = value`, a
 /// path, an address or a model.
 pub(super) fn main_setting(text: &str, fields: &[&str]) -> Option<String> {
-    if let Some((key, value)) = text.split_once('=') {
-        let key = key.trim();
-        return fields.contains(&key).then(|| format!("{key}: {}", value.trim()));
+    if let Some((key, value)) = separated(text, fields) {
+        return Some(format!("{key}: {value}"));
+    }
+    if fields.contains(&text) {
+        return Some(format!("{text}:` below it, or `{{{text}: }}"));
     }
     let is_place = text.contains(['.', '/', ':']) && !text.contains(' ');
     let mains: &[&str] = if is_place { &["path", "file", "endpoint"] } else { &["age", "model"] };

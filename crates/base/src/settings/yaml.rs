@@ -61,6 +61,7 @@ const SYNTAX_HELP: &[(&str, &str)] = &[
     ),
     ("while parsing node, found unknown anchor", "put a text that begins with * between quotes"),
     ("unexpected character: `@'", "put a text that begins with @ between quotes"),
+    ("unexpected character: `%'", "put a text that begins with % between quotes"),
     (
         "did not find expected <document start>",
         "a config is YAML, maps of `key: value` by indent, or JSON",
