@@ -43,14 +43,7 @@ pub(super) fn resolve(
         (false, _) => {
             let error =
                 SettingsError::new(format!("endpoint `{endpoint}` has no `http://` or `https://`"));
-            let help = match with_http(&endpoint.to_string()) {
-                // `{{ env.BACKEND }}`, `%BACKEND%`, or a reference that is not closed.
-                meant if meant.starts_with("http") && meant.contains(['{', '%']) => {
-                    "a variable of the environment is `${env:NAME}`".to_owned()
-                }
-                meant => format!("write `{meant}`"),
-            };
-            return Err(error.with_help(help));
+            return Err(error.with_help(format!("write `{}`", with_http(&endpoint.to_string()))));
         }
     };
     let uri: Uri = with_scheme
